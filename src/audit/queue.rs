@@ -1,10 +1,8 @@
 //! What waits for a backend: a queue with two limits, and the three modes. Whoever empties it takes [`Batches`].
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
@@ -259,7 +257,7 @@ impl Batches {
             }
         }
         if let Some(throttle) = &self.throttle {
-            let at = throttle.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+            let at = throttle.lock().take(Instant::now());
             sleep_until(at).await;
         }
         Some(batch)

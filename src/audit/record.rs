@@ -5,11 +5,12 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use auth::User;
@@ -117,7 +118,7 @@ impl Record {
     }
 
     fn accounting(&self) -> MutexGuard<'_, Accounting> {
-        self.accounting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.accounting.lock()
     }
 
     /// Counts the object that was sent.
@@ -136,7 +137,7 @@ impl Record {
 
     /// Nothing in it is ever half done.
     fn event(&self) -> MutexGuard<'_, Event> {
-        self.event.lock().unwrap_or_else(PoisonError::into_inner)
+        self.event.lock()
     }
 
     /// Bytes that it takes, without objects.

@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use client::{Backoff, Client, Kubeconfig, Limits};
+use client::{Client, Kubeconfig, Limits, WEBHOOK_BACKOFF, WEBHOOK_TRIES};
 use prometheus::IntCounterVec;
+use retry::Backoff;
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use crate::{
@@ -43,7 +44,7 @@ pub fn start(config: &WebhookConfig, server: &Kubeconfig, counters: &Counters) -
     let sender = Sender {
         client: Client::of(server, limits)?,
         url: server.url(""),
-        backoff: Backoff { first: config.initial_backoff, ..Backoff::WEBHOOK },
+        backoff: Backoff { first: config.initial_backoff, ..WEBHOOK_BACKOFF },
         errors: counters.errors.clone(),
     };
     let (queue, batches) = Queue::new(PLUGIN, Encoding::ListItem, config.mode, config.truncation, counters.errors.clone());
@@ -110,13 +111,11 @@ impl Sender {
     }
 
     async fn post(&self, list: bytes::Bytes) -> Result<(), String> {
-        let mut wait = self.backoff.first;
-        for _ in 1..self.backoff.tries {
+        for failures in 0..WEBHOOK_TRIES - 1 {
             if self.post_once(list.clone()).await.is_ok() {
                 return Ok(());
             }
-            sleep(wait.mul_f64(1.0 + self.backoff.jitter * rand::random::<f64>())).await;
-            wait = wait.mul_f64(self.backoff.factor);
+            sleep(self.backoff.wait(failures)).await;
         }
         self.post_once(list).await
     }

@@ -2,11 +2,12 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
+
+use dashmap::{DashMap, Entry};
 
 /// Accounts for a value until it is dropped.
 pub type Guard = Box<dyn Any + Send + Sync>;
@@ -15,7 +16,7 @@ pub type Guard = Box<dyn Any + Send + Sync>;
 pub struct Interner<T> {
     /// With keys that no client knows.
     keys: RandomState,
-    by_hash: Mutex<HashMap<u64, Vec<Weak<Entry<T>>>>>,
+    by_hash: DashMap<u64, Vec<Weak<Entry<T>>>>,
 }
 
 /// An interned value.
@@ -37,30 +38,27 @@ impl<T: Eq + Hash> Interner<T> {
         let hash = self.keys.hash_one(&value);
         // Dropped after the lock: the last of one takes the lock.
         let mut others = Vec::new();
-        let mut by_hash = self.by_hash();
-        for other in by_hash.get(&hash).into_iter().flatten().filter_map(Weak::upgrade) {
-            if other.value == value {
-                return Ok(Interned(other));
+        let entry = self.by_hash.entry(hash);
+        if let Entry::Occupied(same) = &entry {
+            for other in same.get().iter().filter_map(Weak::upgrade) {
+                if other.value == value {
+                    return Ok(Interned(other));
+                }
+                others.push(other);
             }
-            others.push(other);
         }
         let guard = guard(&value)?;
         let one = Arc::new(Entry { value, hash, interner: Some(self.clone()), _guard: guard });
-        by_hash.entry(hash).or_default().push(Arc::downgrade(&one));
+        entry.or_default().push(Arc::downgrade(&one));
         Ok(Interned(one))
     }
 }
 
 impl<T> Interner<T> {
-    fn by_hash(&self) -> MutexGuard<'_, HashMap<u64, Vec<Weak<Entry<T>>>>> {
-        // Nothing panics while the lock is held.
-        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How many different values there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_hash().values().map(Vec::len).sum()
+        self.by_hash.iter().map(|same| same.len()).sum()
     }
 
     /// Whether nobody holds anything.
@@ -72,7 +70,7 @@ impl<T> Interner<T> {
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { keys: RandomState::new(), by_hash: Mutex::default() }
+        Self { keys: RandomState::new(), by_hash: DashMap::new() }
     }
 }
 
@@ -100,14 +98,13 @@ impl<T> Deref for Interned<T> {
 impl<T> Drop for Entry<T> {
     fn drop(&mut self) {
         let Some(interner) = &self.interner else { return };
-        let mut by_hash = interner.by_hash();
-        let Some(same) = by_hash.get_mut(&self.hash) else { return };
-        same.retain(|other| other.strong_count() > 0);
-        if same.is_empty() {
-            by_hash.remove(&self.hash);
-            if by_hash.is_empty() {
-                *by_hash = HashMap::new();
-            }
+        let is_gone = |_: &u64, same: &mut Vec<Weak<Entry<T>>>| {
+            same.retain(|other| other.strong_count() > 0);
+            same.is_empty()
+        };
+        // The table of a crowd goes back, too.
+        if interner.by_hash.remove_if_mut(&self.hash, is_gone).is_some() && interner.by_hash.is_empty() {
+            interner.by_hash.shrink_to_fit();
         }
     }
 }

@@ -11,7 +11,6 @@ pub mod authz;
 pub mod interner;
 mod names;
 pub mod providers;
-mod recent;
 mod strict;
 mod user;
 

@@ -13,9 +13,7 @@ use std::{
 
 use thiserror::Error;
 use tokio::{
-    runtime::{Handle as Runtime, RuntimeFlavor},
     sync::{self, Notify, mpsc, oneshot},
-    task::block_in_place,
     time::{sleep_until, timeout},
 };
 
@@ -28,6 +26,7 @@ use crate::state::{
 };
 use codec::{Encoder, ingest};
 use model::{Batch, Change, Epoch, Event, Feed, GivenUp, Included, Revision, Storage};
+use offload::apart;
 use telemetry::ResourceMetrics;
 
 /// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
@@ -215,6 +214,7 @@ impl Cacher {
                 self.index_what_is_due();
             }
             let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            // The feed and other cachers go on meanwhile.
             let done = if action.is_long() { apart(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
             self.metrics.cache_events_received.inc_by(done.events as u64);
             self.metrics.cache_events_dispatched.inc_by(done.events as u64);
@@ -267,15 +267,6 @@ impl Action {
             Self::GiveUp(_) => true,
             _ => false,
         }
-    }
-}
-
-/// Does work that takes long, so that the feed and other cachers go on meanwhile.
-fn apart<T>(work: impl FnOnce() -> T) -> T {
-    match Runtime::current().runtime_flavor() {
-        // There is no other thread that could go on.
-        RuntimeFlavor::CurrentThread => work(),
-        _ => block_in_place(work),
     }
 }
 

@@ -8,11 +8,12 @@ mod swagger;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha512};
@@ -99,7 +100,7 @@ fn document(group: &str, version: &GroupVersion, offer: Offer) -> Arc<Document> 
         return Arc::new(made(group, version, offer));
     }
     let key = (offer, path_of(group, &version.version));
-    let known = || BUILT_INS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || BUILT_INS.lock();
     if let Some(document) = known().get(&key) {
         return Arc::clone(document);
     }

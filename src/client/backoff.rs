@@ -7,24 +7,12 @@ use http::StatusCode;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Answer, CallError};
+use retry::Backoff;
 
-/// How often, and with which waits between.
-#[derive(Clone, Copy, Debug)]
-pub struct Backoff {
-    /// The first wait.
-    pub first: Duration,
-    /// Each wait is so many times the one before.
-    pub factor: f64,
-    /// Up to this part of a wait is added at random.
-    pub jitter: f64,
-    /// Tries altogether.
-    pub tries: u32,
-}
-
-impl Backoff {
-    /// kube-apiserver's for its webhooks.
-    pub const WEBHOOK: Backoff = Backoff { first: Duration::from_millis(500), factor: 1.5, jitter: 0.2, tries: 5 };
-}
+/// Waits between tries, kube-apiserver's for its webhooks.
+pub const WEBHOOK_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::MAX, factor: 1.5, jitter: 0.2 };
+/// Tries altogether.
+pub const WEBHOOK_TRIES: u32 = 5;
 
 /// Calls until the outcome is final, the tries are used up, or the next wait would end after `until`. The last outcome counts.
 ///
@@ -34,16 +22,14 @@ pub async fn retried<F>(backoff: &Backoff, until: Instant, mut call: impl FnMut(
 where
     F: Future<Output = Result<Answer, CallError>>,
 {
-    let mut wait = backoff.first;
-    for _ in 1..backoff.tries {
+    for failures in 0..WEBHOOK_TRIES - 1 {
         let outcome = one(until, &mut call).await;
         let Some(least) = worth_another_try(&outcome) else { return outcome };
-        let pause = wait.mul_f64(1.0 + backoff.jitter * rand::random::<f64>()).max(least);
+        let pause = backoff.wait(failures).max(least);
         if Instant::now() + pause >= until {
             return outcome;
         }
         sleep(pause).await;
-        wait = wait.mul_f64(backoff.factor);
     }
     one(until, &mut call).await
 }

@@ -1,7 +1,7 @@
 //! Speaks to other servers: webhooks, OpenID providers, another Kubernetes API.
 //!
 //! [`Kubeconfig`] says where a server is and who we are there, [`Client`] sends requests with limits, [`retried`] tries again as Kubernetes' webhooks do, and
-//! [`SingleFlight`] asks a question once for all that wait for its answer, and [`TtlCache`] caches answers.
+//! [`SingleFlight`] asks a question once for all that wait for its answer.
 
 mod backoff;
 mod client;
@@ -12,17 +12,15 @@ mod single_flight;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod trust;
-mod ttl_cache;
 mod waiter_limit;
 
-pub use backoff::{Backoff, retried};
+pub use backoff::{WEBHOOK_BACKOFF, WEBHOOK_TRIES, retried};
 pub use client::{Answer, CallError, Client, Limits, NdjsonStream, Streamed, root_cause};
 pub use connector::{Connector, Made, Versions};
 pub use credentials::Authorization;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use single_flight::{FlightLimits, SingleFlight, TooMany};
 pub use trust::Trust;
-pub use ttl_cache::TtlCache;
 pub use waiter_limit::{Waiter, WaiterLimit};
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
@@ -126,7 +127,7 @@ where
     where
         F: Future<Output = A> + Send + 'static,
     {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         let bytes = if bytes > SHORT_BYTES { bytes } else { 0 };
         let (of_client, bytes_of_client) = flights.clients.get(&client).map_or((0, 0), |client| (client.waiting, client.bytes));
         let has_place = flights.waiting < self.limits.waiting && of_client < self.limits.waiting_each;
@@ -203,7 +204,7 @@ struct Waiting<K, C: Clone + Eq + Hash, A> {
 
 impl<K, C: Clone + Eq + Hash, A> Drop for Waiting<K, C, A> {
     fn drop(&mut self) {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         flights.waiting -= 1;
         flights.bytes -= self.bytes;
         if let Some(client) = flights.clients.get_mut(&self.client) {
@@ -226,7 +227,7 @@ struct Entry<K: Eq + Hash, C: Clone + Eq + Hash, A> {
 impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash, A> Entry<K, C, A> {
     /// Whether nobody waits for the answer; then nobody can join any more.
     fn is_forgotten(&self) -> bool {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         let is_forgotten = self.tell.receiver_count() == 0;
         if is_forgotten {
             flights.answers.remove(&self.key);
@@ -237,7 +238,7 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash, A> Entry<K, C, A> {
 
 impl<K: Eq + Hash, C: Clone + Eq + Hash, A> Drop for Entry<K, C, A> {
     fn drop(&mut self) {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         // The same question may have been asked anew since this one was forgotten.
         if flights.answers.get(&self.key).is_some_and(|tell| Arc::ptr_eq(tell, &self.tell)) {
             flights.answers.remove(&self.key);
@@ -249,11 +250,6 @@ impl<K: Eq + Hash, C: Clone + Eq + Hash, A> Drop for Entry<K, C, A> {
         }
         flights.tidy(&self.client);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while the lock is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -289,7 +285,7 @@ mod tests {
         }
 
         fn is_empty(&self) -> bool {
-            let asked = lock(&self.0.flights);
+            let asked = self.0.flights.lock();
             asked.answers.is_empty() && asked.clients.is_empty() && (asked.waiting, asked.bytes) == (0, 0)
         }
     }
@@ -368,7 +364,7 @@ mod tests {
         let asker = Asker::new();
         let first = [asker.ask_long("a", 1, 30 << 10, 9), asker.ask_long("a", 1, 30 << 10, 9)];
         yield_now().await;
-        assert_eq!(lock(&asker.0.flights).bytes, 90 << 10, "what is sent, and what the two hold who wait");
+        assert_eq!(asker.0.flights.lock().bytes, 90 << 10, "what is sent, and what the two hold who wait");
         assert_eq!(of(asker.ask_long("b", 1, 30 << 10, 9)).await, Err(TooMany), "half of what the others leave is 105 KiB");
         let short = asker.ask_long("b", 1, SHORT_BYTES, 9);
         let other = asker.ask_long("c", 2, 50 << 10, 9);
@@ -377,7 +373,7 @@ mod tests {
             left.abort();
         }
         yield_now().await;
-        assert_eq!(lock(&asker.0.flights).bytes, 130 << 10, "it is on its way, whoever has left");
+        assert_eq!(asker.0.flights.lock().bytes, 130 << 10, "it is on its way, whoever has left");
         assert_eq!((of(short).await, of(other).await), (Ok(1), Ok(1)));
         yield_now().await;
         assert!(asker.is_empty());
@@ -403,7 +399,7 @@ mod tests {
         left.abort();
         yield_now().await;
         yield_now().await;
-        assert_eq!(lock(&asker.0.flights).answers.len(), 2);
+        assert_eq!(asker.0.flights.lock().answers.len(), 2);
         for one in first {
             assert_eq!(of(one).await, Ok(1));
         }

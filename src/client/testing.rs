@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -165,7 +166,7 @@ impl Server {
     /// What it was asked until now.
     #[must_use]
     pub fn asked(&self) -> Vec<ReceivedRequest> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked.lock().clone()
     }
 
     /// Ends all connections there are, soon.
@@ -198,7 +199,7 @@ impl Shared {
         let body = body.collect().await.map_err(|_| Gone)?.to_bytes();
         let asked = ReceivedRequest { method: head.method, uri: head.uri, headers: head.headers, body };
         let reaction = (self.react)(&asked);
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+        self.asked.lock().push(asked);
         carried_out(reaction).await
     }
 }

@@ -11,10 +11,11 @@ use tokio::time::Instant;
 
 use super::testing::{Reaction, Server};
 use super::*;
+use retry::Backoff;
 
 const LIMITS: Limits = Limits { timeout: Duration::from_secs(5), answer_bytes_max: 64 << 10, concurrent_max: 4 };
 /// Short waits, so that tests are.
-const QUICK: Backoff = Backoff { first: Duration::from_millis(10), ..Backoff::WEBHOOK };
+const QUICK: Backoff = Backoff { first: Duration::from_millis(10), ..WEBHOOK_BACKOFF };
 
 fn kubeconfig(text: &str) -> Kubeconfig {
     let directory = tempfile::tempdir().expect("a directory");

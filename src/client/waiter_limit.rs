@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::TooMany;
 
@@ -39,7 +41,7 @@ impl<C: Clone + Eq + Hash> WaiterLimit<C> {
     /// # Errors
     /// The limit is reached.
     pub fn enter(&self, client: C) -> Result<Waiter<C>, TooMany> {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let of_client = waiting.of.get(&client).copied().unwrap_or(0);
         if waiting.all >= self.all_max || of_client >= self.each_max {
             return Err(TooMany);
@@ -52,7 +54,7 @@ impl<C: Clone + Eq + Hash> WaiterLimit<C> {
 
 impl<C: Eq + Hash> Drop for Waiter<C> {
     fn drop(&mut self) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         waiting.all -= 1;
         let left = waiting.of.get_mut(&self.client).map(|count| {
             *count -= 1;
@@ -62,11 +64,6 @@ impl<C: Eq + Hash> Drop for Waiter<C> {
             waiting.of.remove(&self.client);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while the lock is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -83,6 +80,6 @@ mod tests {
         drop(first);
         assert!(crowd.enter(3).is_ok());
         drop(other);
-        assert!(lock(&crowd.waiting).of.is_empty() && lock(&crowd.waiting).all == 0);
+        assert!(crowd.waiting.lock().of.is_empty() && crowd.waiting.lock().all == 0);
     }
 }

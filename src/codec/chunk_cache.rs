@@ -8,11 +8,12 @@ use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{BuildHasher, Hash, Hasher, RandomState},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
+use parking_lot::Mutex;
 
 use super::list_manifest::{CachedList, ListKey, ListManifest};
 use model::{Epoch, Filter, Object, Revision};
@@ -187,7 +188,7 @@ impl ChunkCache {
 
     /// Switches the cache on, or off and empties it.
     pub fn set_enabled(&self, may: bool) {
-        let mut clock = self.lock();
+        let mut clock = self.clock.lock();
         let limit = if may { self.bytes_max } else { 0 };
         if clock.limit != limit {
             *clock = ClockCache { limit, ..ClockCache::default() };
@@ -196,7 +197,7 @@ impl ChunkCache {
 
     /// Evicts the entries that were not used since the last call: those of objects that have changed are never asked for again.
     pub fn evict_unused(&self) {
-        let mut clock = self.lock();
+        let mut clock = self.clock.lock();
         let ClockCache { slots, order, bytes, .. } = &mut *clock;
         slots.retain(|_, slot| {
             let stays = mem::take(&mut slot.used);
@@ -208,19 +209,15 @@ impl ChunkCache {
         order.retain(|key| slots.contains_key(key));
     }
 
-    fn lock(&self) -> MutexGuard<'_, ClockCache> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the chunk, if it is cached.
     pub(super) fn find(&self, next_boundary: &ChunkBoundary) -> Option<Arc<Chunk>> {
-        self.lock().chunk(next_boundary.key)
+        self.clock.lock().chunk(next_boundary.key)
     }
 
     /// Returns the chunks of a whole list, if all of them are cached.
     #[must_use]
     pub fn list(&self, key: ListKey) -> Option<CachedList> {
-        let mut clock = self.lock();
+        let mut clock = self.clock.lock();
         let Cached::CachedList(manifest) = clock.find(key.list)? else { return None };
         let manifest = manifest.clone();
         if manifest.revision() != key.revision {
@@ -233,13 +230,13 @@ impl ChunkCache {
     /// Inserts a compressed chunk. Two who list at the same time may both compress it; the first one stays.
     pub(super) fn insert(&self, made: ChunkCompressor) -> Arc<Chunk> {
         let (key, chunk) = (made.key, Arc::new(made.chunk()));
-        self.lock().insert(key, Cached::Chunk(chunk.clone()));
+        self.clock.lock().insert(key, Cached::Chunk(chunk.clone()));
         chunk
     }
 
     /// Inserts a list's manifest, in place of that of an earlier revision.
     pub(super) fn insert_manifest(&self, key: ListKey, manifest: ListManifest) {
-        self.lock().insert(key.list, Cached::CachedList(Arc::new(manifest)));
+        self.clock.lock().insert(key.list, Cached::CachedList(Arc::new(manifest)));
     }
 }
 
@@ -297,7 +294,7 @@ pub(super) mod tests {
 
     /// What is counted is there, and no more than may be.
     pub(crate) fn adds_up(chunks: &ChunkCache) {
-        let clock = chunks.lock();
+        let clock = chunks.clock.lock();
         let bytes: usize = clock.slots.values().map(|slot| slot.cached.weight()).sum();
         assert!(bytes == clock.bytes && bytes <= clock.limit && clock.limit <= chunks.bytes_max, "{bytes}");
         assert!(clock.order.len() == clock.slots.len() && clock.order.iter().all(|key| clock.slots.contains_key(key)));
@@ -450,7 +447,7 @@ pub(super) mod tests {
         assert!(is_kept(0) && !is_kept(1), "nobody asked for the second one");
         chunks.evict_unused();
         chunks.evict_unused();
-        let clock = chunks.lock();
+        let clock = chunks.clock.lock();
         assert_eq!((clock.slots.len(), clock.order.len(), clock.bytes), (0, 0, 0));
     }
 }

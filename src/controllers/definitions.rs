@@ -20,19 +20,20 @@ use etcd::RangeRequest;
 use model::Object;
 use queue::{After, Queue};
 use registry::Resource;
+use retry::Reminder;
 use storage::write::{failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
 
 /// How long is waited for the definitions to be loaded before that is asked anew.
 const READY_POLL: Duration = Duration::from_secs(10);
 
-/// Pause between two lines of the log about definitions whose status cannot be written.
-const LOG_EVERY: Duration = Duration::from_secs(10);
+/// How often the log has a line about definitions whose status cannot be written.
+const REMIND_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(controllers: &Controllers) {
     let Some(resource) = controllers.resources.load().definitions().cloned() else { return };
     let published = resource.handle.published.clone();
     let mut queue = Queue::default();
-    let mut complained: Option<Instant> = None;
+    let mut reminder = Reminder::every(REMIND_EVERY);
     loop {
         // One that nobody writes becomes ready without a new snapshot.
         while published.wait_until(Known::is_ready, READY_POLL).await.is_err() {}
@@ -61,9 +62,8 @@ pub(super) async fn run(controllers: &Controllers) {
         };
         queue.done(object.key(), after, Instant::now());
         if let Some(error) = failure
-            && complained.is_none_or(|at| at.elapsed() >= LOG_EVERY)
+            && reminder.is_due()
         {
-            complained = Some(Instant::now());
             let (definition, failing) = (object.name(), queue.failing());
             tracing::warn!(%error, definition, failing, "the status of a definition cannot be written; trying again later");
         }

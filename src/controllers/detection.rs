@@ -1,9 +1,10 @@
 //! Finds out whether a kube-apiserver uses this etcd: it keeps a lease under `/registry/masterleases/` (spec api-surface §10.1).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Controllers;
 use etcd::{Etcd, EtcdError, RangeRequest};
+use retry::Reminder;
 use storage::write::write_gate::Permission;
 
 /// How often we look whether a kube-apiserver has come. Its lease lives 15 s, so it is seen before it has served for long.
@@ -22,14 +23,13 @@ pub(super) enum Neighbour {
 
 /// Asks etcd until it answers.
 pub(super) async fn learn(etcd: &Etcd, prefix: &str) -> Neighbour {
-    let mut complained: Option<Instant> = None;
+    let mut reminder = Reminder::every(POLL_EVERY);
     loop {
         match look(etcd, prefix).await {
             Ok(neighbour) => return neighbour,
             Err(error) => {
                 // Nothing else asks etcd before this is known: it is the one place that learns why etcd cannot be reached at a start.
-                if complained.is_none_or(|at| at.elapsed() >= POLL_EVERY) {
-                    complained = Some(Instant::now());
+                if reminder.is_due() {
                     tracing::warn!(%error, "etcd does not answer; trying again");
                 }
             }

@@ -2,7 +2,7 @@
 //! through the balancer (docs/decisions/0023). Needs the right to write under `/watchcache/replicas/` in etcd, and nothing else of etcd.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::sleep;
@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use auth::access::Access;
 use etcd::{Etcd, EtcdError, Outcome, RangeRequest};
 use model::Revision;
+use retry::Reminder;
 
 /// Between two looks.
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -25,12 +26,12 @@ const SLACK: usize = 2;
 /// At one look at most one watch in so many is moved, so that clients come one after the other.
 const MOVED_PART: usize = 10;
 /// How often a failure is told.
-const LOG_EVERY: Duration = Duration::from_secs(300);
+const REMIND_EVERY: Duration = Duration::from_secs(300);
 
 /// Tells and moves for ever.
 pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
     let own = format!("{KEYS}/{group}/{}", uuid::Uuid::new_v4().simple());
-    let (mut written, mut complained) = (Revision::ZERO, None::<Instant>);
+    let (mut written, mut reminder) = (Revision::ZERO, Reminder::every(REMIND_EVERY));
     loop {
         let count = access.watches();
         match told(&etcd, (&group, &own), count, &mut written).await {
@@ -46,8 +47,7 @@ pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
                     );
                 }
             }
-            Err(error) if complained.is_none_or(|at| at.elapsed() >= LOG_EVERY) => {
-                complained = Some(Instant::now());
+            Err(error) if reminder.is_due() => {
                 tracing::warn!(%error, key = %own, "watches are not shared out: etcd does not take or tell how many each replica has");
             }
             Err(_) => {}

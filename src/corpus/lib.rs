@@ -12,12 +12,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         mpsc::{RecvTimeoutError, channel},
     },
     thread,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 pub use json::any_json;
 use mutate::Mutator;
@@ -124,7 +126,7 @@ struct Now {
 
 impl Running {
     fn now(&self) -> MutexGuard<'_, Now> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn is_this_thread(&self) {

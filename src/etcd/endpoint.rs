@@ -1,9 +1,10 @@
 //! One etcd endpoint: a lazy client, and a memory of its failures so that a dead one is asked seldom and by one caller at a time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use parking_lot::{Mutex, MutexGuard};
 use proto::Channel;
 use proto::kv_client::KvClient;
 use proto::lease_client::LeaseClient;
@@ -15,13 +16,13 @@ use tonic::{Code, Status};
 use super::config::Address;
 use super::session::Session;
 use super::{EtcdError, PAGE_BYTES};
+use retry::Backoff;
 
-/// Shortest wait before a failed endpoint is tried again.
-const BACKOFF_MIN: Duration = Duration::from_millis(50);
-/// Longest wait. Short, because requests wait for it when every endpoint is down and one connection attempt is cheap.
-const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// A wait is shortened by up to this share, so that many servers do not return in step.
-const BACKOFF_JITTER: f64 = 0.5;
+/// Waits before a failed endpoint is tried again. The longest is short, because requests wait for it when every endpoint is down and one connection attempt is
+/// cheap.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(2), BACKOFF_JITTER);
+/// A wait is shortened by up to a half, so that many servers do not return in step.
+pub(super) const BACKOFF_JITTER: f64 = -0.5;
 /// Largest message of a watch, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than one page of 10,000
 /// keys.
 const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
@@ -206,7 +207,7 @@ impl Endpoint {
     pub(super) fn failed(&self, error: &EtcdError) {
         let now = Instant::now();
         let mut health = self.health();
-        let wait = backoff(health.failures, BACKOFF_MIN, BACKOFF_MAX);
+        let wait = BACKOFF.wait(health.failures);
         health.failures = health.failures.saturating_add(1);
         health.last = Some(Failure { error: error.clone(), at: now, retry_at: now + wait });
     }
@@ -216,20 +217,13 @@ impl Endpoint {
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
-        // Nothing panics while the lock is held, and every state of Health is a valid one.
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        self.health.lock()
     }
 }
 
 /// Connects when it is first used, and again when the connection ended. A member without a leader refuses our calls at once.
 fn over_network(endpoint: &tonic::transport::Endpoint) -> Channel {
     Channel::new(endpoint.connect_lazy()).with_headers(|headers| drop(headers.insert(REQUIRE_LEADER, HeaderValue::from_static("true"))))
-}
-
-/// The wait after `failures` earlier ones: doubled each time from `min` to `max`, then shortened at random.
-pub(super) fn backoff(failures: u32, min: Duration, max: Duration) -> Duration {
-    let full = min.saturating_mul(2_u32.saturating_pow(failures.min(31))).min(max);
-    full.mul_f64(1.0 - BACKOFF_JITTER * rand::random::<f64>())
 }
 
 #[cfg(test)]
@@ -251,8 +245,8 @@ mod tests {
     #[test]
     fn waits_double_up_to_the_limit_and_keep_their_jitter() {
         for failures in 0..100 {
-            let wait = backoff(failures, BACKOFF_MIN, BACKOFF_MAX);
-            let full = (BACKOFF_MIN.as_millis() << failures.min(20)).min(BACKOFF_MAX.as_millis());
+            let wait = BACKOFF.wait(failures);
+            let full = (50 << failures.min(20)).min(2_000);
             assert!(wait.as_millis() <= full && wait.as_millis() + 1 >= full / 2, "{failures}: {wait:?} of {full} ms");
         }
     }

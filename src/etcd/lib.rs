@@ -33,14 +33,13 @@ pub use txn::{Outcome, Versioned};
 pub use watch::{WatchKind, WatchMessage, WatchReceiver, WatchSender};
 
 use capability::ProgressSupport;
-use endpoint::{Connected, Endpoint, backoff};
+use endpoint::{BACKOFF_JITTER, Connected, Endpoint};
 use model::Revision;
+use retry::Backoff;
 use rotation::{REQUEST_TIMEOUT, Rotation};
 
-/// First wait between two questions for an endpoint's version (spec list-watch §2.9).
-const PROBE_BACKOFF_MIN: Duration = Duration::from_millis(10);
-/// Longest wait between them (spec list-watch §2.9).
-const PROBE_BACKOFF_MAX: Duration = Duration::from_secs(15);
+/// Waits between two questions for an endpoint's version (spec list-watch §2.9).
+const PROBE_BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(10), Duration::from_secs(15), BACKOFF_JITTER);
 
 /// An etcd cluster as we use it. A clone is the same client.
 ///
@@ -128,7 +127,7 @@ impl Etcd {
                 Ok(Err(error)) => tracing::debug!(endpoint = endpoint.url, %error, "etcd endpoint did not answer with its version"),
                 Err(_) => tracing::debug!(endpoint = endpoint.url, "etcd endpoint did not answer with its version in time"),
             }
-            tokio::time::sleep(backoff(failures, PROBE_BACKOFF_MIN, PROBE_BACKOFF_MAX)).await;
+            tokio::time::sleep(PROBE_BACKOFF.wait(failures)).await;
         }
     }
 

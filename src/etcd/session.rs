@@ -1,8 +1,9 @@
 //! Who we are to an etcd that has users: the token that it gave for our name and password. etcd forgets a token that is not used for a while.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::HeaderValue;
+use parking_lot::Mutex;
 use proto::auth_client::AuthClient;
 use proto::{AuthenticateRequest, Channel};
 use tonic::Status;
@@ -44,7 +45,7 @@ impl Session {
     }
 
     pub(super) fn token(&self) -> Option<HeaderValue> {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.token.lock().clone()
     }
 
     /// Gets a new token.
@@ -53,7 +54,7 @@ impl Session {
         let answer = self.auth.clone().authenticate(asked).await?.into_inner();
         let mut token = HeaderValue::try_from(answer.token).map_err(|_| Status::internal("etcd sent a token that no header can carry"))?;
         token.set_sensitive(true);
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        *self.token.lock() = Some(token);
         Ok(())
     }
 

@@ -1,9 +1,8 @@
 //! Something that all askers take of, of which each may have a part of what is left: who takes much leaves some for everybody who comes later.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// How many times what is left one asker may have: alone seven of eight parts.
 const TIMES: usize = 7;
@@ -90,7 +89,7 @@ impl Shares {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

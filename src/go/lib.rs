@@ -8,6 +8,7 @@ pub mod mime;
 pub mod quantity;
 pub mod quote;
 pub mod regexp;
+pub mod scanner;
 pub mod strconv;
 pub mod time;
 pub mod timestamp;

@@ -40,6 +40,9 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// More control frames came than requests and reads give reason for.
+    pub const FLOOD: Self = Self::new(Code::ENHANCE_YOUR_CALM, "there are too many control frames");
+
     pub(crate) const fn new(code: Code, why: &'static str) -> Self {
         Self { code, why }
     }

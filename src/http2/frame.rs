@@ -1,8 +1,10 @@
 //! Frames: their heads, how they are put together from the bytes that come, and how ours are written (RFC 9113 §4, §6).
 
-use crate::{Code, Fault};
+use std::time::Duration;
 
-/// What every connection begins with (RFC 9113 §3.4).
+use crate::{Code, Fault, flood::Flood};
+
+/// What every connection begins with (RFC 9113 §3.4). The caller has read it, since it tells which protocol is spoken.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of a head.
@@ -61,22 +63,26 @@ impl Head {
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     part: Vec<u8>,
-    /// Of the preface.
-    seen: usize,
+    flood: Flood,
 }
 
 impl Frames {
-    /// Takes the next frame off the bytes, and hands it over. `None`: there is no whole one.
+    /// Takes the next frame off the bytes, and hands it over. `None`: there is no whole one. `age` is that of the connection.
     ///
     /// # Errors
-    /// A frame is too large, or the preface is none.
-    pub(crate) fn next<T>(&mut self, bytes: &mut &[u8], take: impl FnOnce(Head, &[u8]) -> Result<T, Fault>) -> Result<Option<T>, Fault> {
-        self.preface(bytes)?;
+    /// A frame is too large, or there are too many.
+    pub(crate) fn next<T>(
+        &mut self,
+        bytes: &mut &[u8],
+        age: Duration,
+        take: impl FnOnce(Head, &[u8]) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
         if self.part.is_empty() {
             // As a rule frames come whole, and nothing is kept.
             if let Some((head, length)) = head(bytes)?.filter(|(_, length)| bytes.len() >= HEAD_BYTES + length) {
                 let (frame, rest) = bytes.split_at(HEAD_BYTES + length);
                 *bytes = rest;
+                self.flood.count(head, length, age)?;
                 return take(head, &frame[HEAD_BYTES..]).map(Some);
             }
         }
@@ -87,17 +93,26 @@ impl Frames {
             return Ok(None);
         }
         let part = std::mem::take(&mut self.part);
+        self.flood.count(head, length, age)?;
         take(head, &part[HEAD_BYTES..]).map(Some)
     }
 
-    fn preface(&mut self, bytes: &mut &[u8]) -> Result<(), Fault> {
-        let (begun, rest) = bytes.split_at(bytes.len().min(PREFACE.len() - self.seen));
-        if begun != &PREFACE[self.seen..self.seen + begun.len()] {
-            return Err(Fault::protocol("it does not begin as HTTP/2 does"));
-        }
-        self.seen += begun.len();
-        *bytes = rest;
-        Ok(())
+    /// Bytes that have come of a frame which is not the last one of its block of headers.
+    pub(crate) fn of_block(&self) -> usize {
+        let head = head(&self.part).ok().flatten().map(|(head, _)| head);
+        let is_of_block = head.is_some_and(|head| matches!(head.kind, kind::HEADERS | kind::CONTINUATION) && !head.has(flag::END_HEADERS));
+        if is_of_block { self.part.len() - HEAD_BYTES } else { 0 }
+    }
+
+    /// So many bytes were written.
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.flood.wrote(bytes);
+    }
+
+    /// Tokens that are left, for tests.
+    #[cfg(test)]
+    pub(crate) fn tokens(&self) -> i32 {
+        self.flood.left()
     }
 
     /// Until there are so many bytes, or no more.
@@ -131,6 +146,15 @@ pub(crate) fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
     Ok(&rest[..length])
 }
 
+/// Priorities do not count; but no stream may wait for itself (RFC 7540 §5.3.1). What comes after them.
+pub(crate) fn priority(stream: u32, payload: &[u8]) -> Result<&[u8], Fault> {
+    let Some((first, rest)) = payload.split_first_chunk::<5>() else {
+        return Err(Fault::new(Code::FRAME_SIZE_ERROR, "a priority has five bytes"));
+    };
+    let [a, b, c, d, _] = *first;
+    if number([a, b, c, d]) == stream { Err(Fault::protocol("a stream depends on itself")) } else { Ok(rest) }
+}
+
 /// Four bytes that are a number of 31 bits.
 pub(crate) fn number(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & STREAM_BITS
@@ -141,6 +165,11 @@ pub(crate) fn write_head(kind: u8, flags: u8, stream: u32, length: usize, out: &
     let length = u32::try_from(length).expect("a frame is short").to_be_bytes();
     let stream = stream.to_be_bytes();
     out.extend_from_slice(&[length[1], length[2], length[3], kind, flags, stream[0], stream[1], stream[2], stream[3]]);
+}
+
+/// Writes that no stream after the last one is looked at, and why.
+pub(crate) fn write_goaway(last: u32, code: Code, out: &mut Vec<u8>) {
+    write(kind::GOAWAY, 0, 0, &[last.to_be_bytes(), code.0.to_be_bytes()].concat(), out);
 }
 
 /// Writes a whole frame.

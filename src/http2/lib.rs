@@ -5,6 +5,7 @@
 
 mod event;
 mod fault;
+mod flood;
 mod frame;
 mod headers;
 pub mod hpack;
@@ -16,6 +17,7 @@ mod window;
 
 pub use event::{Event, Limits};
 pub use fault::{Code, Fault};
+pub use flood::Tokens;
 pub use frame::PREFACE;
 pub use headers::content_length;
 pub use server::Server;

@@ -1,5 +1,7 @@
 //! One connection: its streams, and what each frame does to them (RFC 9113 §5, §6).
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header::CONTENT_LENGTH};
 
@@ -127,14 +129,14 @@ impl<T> Server<T> {
         }
     }
 
-    /// Takes bytes off what has come, until something has happened. `None`: nothing more is to be had of them.
+    /// Takes bytes off what has come after the preface, until something has happened. `None`: nothing more is to be had of them. `age` is that of the connection.
     ///
     /// # Errors
     /// The client has broken a rule that ends its connection. It is to be told so: [`Server::fail`].
-    pub fn next(&mut self, bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<Option<Event<T>>, Fault> {
+    pub fn next(&mut self, bytes: &mut &[u8], age: Duration, out: &mut Vec<u8>) -> Result<Option<Event<T>>, Fault> {
         let mut frames = std::mem::take(&mut self.frames);
         let event = loop {
-            match frames.next(bytes, |head, payload| self.frame(head, payload, out)) {
+            match frames.next(bytes, age, |head, payload| self.frame(head, payload, out)) {
                 Ok(Some(None)) => {}
                 Ok(Some(event)) => break Ok(event),
                 Ok(None) => break Ok(None),
@@ -173,7 +175,7 @@ impl<T> Server<T> {
                 Ok(None)
             }
             kind::PRIORITY if payload.len() != 5 => Err(Fault::new(Code::FRAME_SIZE_ERROR, "a PRIORITY has five bytes")),
-            kind::PRIORITY => priority(head.stream, payload).map(|_| None),
+            kind::PRIORITY => frame::priority(head.stream, payload).map(|_| None),
             kind::PUSH_PROMISE => Err(Fault::protocol("clients promise nothing")),
             // Of some extension that was not agreed on (RFC 9113 §5.5).
             _ => Ok(None),
@@ -194,7 +196,7 @@ impl<T> Server<T> {
     fn headers(&mut self, head: Head, payload: &[u8], out: &mut Vec<u8>) -> Result<Option<Event<T>>, Fault> {
         let mut block = frame::unpadded(head, payload)?;
         if head.has(flag::PRIORITY) {
-            block = priority(head.stream, block)?;
+            block = frame::priority(head.stream, block)?;
         }
         let is_end = head.has(flag::END_STREAM);
         if head.has(flag::END_HEADERS) {
@@ -362,7 +364,7 @@ impl<T> Server<T> {
             frame::write(kind::PING, flag::ACK, 0, payload, out);
         } else if payload == GOODBYE && self.goodbye == Goodbye::Said {
             self.goodbye = Goodbye::Heard;
-            self.write_goaway(self.last, Code::NO_ERROR, out);
+            frame::write_goaway(self.last, Code::NO_ERROR, out);
         }
         Ok(None)
     }
@@ -492,15 +494,26 @@ impl<T> Server<T> {
     pub fn goodbye(&mut self, out: &mut Vec<u8>) {
         if self.goodbye == Goodbye::Unsaid {
             self.goodbye = Goodbye::Said;
-            self.write_goaway(ANY_STREAM, Code::NO_ERROR, out);
+            frame::write_goaway(ANY_STREAM, Code::NO_ERROR, out);
             frame::write(kind::PING, 0, 0, GOODBYE, out);
         }
     }
 
     /// Tells the client why its connection ends now. No stream goes on.
     pub fn fail(&mut self, fault: Fault, out: &mut Vec<u8>) {
-        self.write_goaway(self.last, fault.code, out);
+        frame::write_goaway(self.last, fault.code, out);
         self.streams = Vec::new();
+    }
+
+    /// So many bytes were written: what the client reads gives it reason to say something.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.frames.wrote(bytes);
+    }
+
+    /// Returns the bytes that have come of a block of headers which is not whole.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.frames.of_block() + self.block.as_ref().map_or(0, |part| part.block.len())
     }
 
     /// Whether no stream goes on, and none will begin.
@@ -570,11 +583,6 @@ impl<T> Server<T> {
         self.recent.add(stream, By::Us);
         frame::write(kind::RST_STREAM, 0, stream, &code.0.to_be_bytes(), out);
     }
-
-    fn write_goaway(&self, last: u32, code: Code, out: &mut Vec<u8>) {
-        let (last, code) = (last.to_be_bytes(), code.0.to_be_bytes());
-        frame::write(kind::GOAWAY, 0, 0, &[last, code].concat(), out);
-    }
 }
 
 impl<T> Own<T> {
@@ -585,15 +593,6 @@ impl<T> Own<T> {
     fn into_kept(self) -> Option<T> {
         if let Self::Kept(own) = self { Some(own) } else { None }
     }
-}
-
-/// Priorities do not count; but no stream may wait for itself (RFC 7540 §5.3.1). What comes after them.
-fn priority(stream: u32, payload: &[u8]) -> Result<&[u8], Fault> {
-    let Some((first, rest)) = payload.split_first_chunk::<5>() else {
-        return Err(Fault::new(Code::FRAME_SIZE_ERROR, "a priority has five bytes"));
-    };
-    let [a, b, c, d, _] = *first;
-    if frame::number([a, b, c, d]) == stream { Err(Fault::protocol("a stream depends on itself")) } else { Ok(rest) }
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::{
     borrow::Cow,
     ops::Range,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{LabelSet, Labels, Revision};
 use crate::words::{Places, SPAN_BYTES, Words};
@@ -206,8 +207,7 @@ impl Object {
     }
 
     fn kept_message(&self) -> MutexGuard<'_, Option<Box<Bytes>>> {
-        // Each change under the lock is whole.
-        self.message.lock().unwrap_or_else(PoisonError::into_inner)
+        self.message.lock()
     }
 
     /// What a filter may look at: the object and each of its labels. The measure of the work of a scan.

@@ -1,9 +1,11 @@
 //! The representations of one served resource. Each is made when a client first asks for it, and then kept.
 
 use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
+    Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
+
+use parking_lot::Mutex;
 
 use catalogue::Served;
 use codec::{Clock, Encoder, Include, MetaVersion, Table, Unencodable};
@@ -79,7 +81,7 @@ impl Encoders {
         if representation == Representation::default() {
             return self.whole.clone();
         }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.others.lock();
         if let Some((_, named)) = others.iter().find(|(other, _)| *other == representation) {
             return named.clone();
         }

@@ -4,10 +4,11 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -114,7 +115,7 @@ impl<T> Reload for Reloaded<T> {
     fn look(&self) -> Result<bool, FileError> {
         let contents = read(&self.files);
         let found = fingerprint(&contents);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let is_at_rest = found == seen.last;
         seen.last = found;
         if !is_at_rest || found == seen.judged {

@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -13,6 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
@@ -23,7 +24,6 @@ use super::{
     accounted::LongRunning,
     answer::Alone,
     connections::{CloseReason, Seat},
-    frames::Frames,
     heads,
 };
 
@@ -88,9 +88,38 @@ pub(super) struct Activity {
     begun: Notify,
     /// Of an HTTP/1.1 connection, which has one answer at a time.
     times: Times,
+    /// What is told of what it breaks, and what counts its heads.
+    owners: Option<(Arc<Seat>, Arc<heads::Account>)>,
 }
 
 impl Activity {
+    /// Returns that of a new connection.
+    pub(super) fn of(seat: &Arc<Seat>, heads: &Arc<heads::Account>) -> Arc<Self> {
+        Arc::new(Self { owners: Some((seat.clone(), heads.clone())), ..Self::default() })
+    }
+
+    /// The whole preface of HTTP/2 came, and was no head.
+    pub(super) fn begins_h2(&self) {
+        self.speaks_h2.store(true, Ordering::Release);
+        self.has_head(0);
+    }
+
+    /// Tells the connection to end.
+    pub(super) fn leave(&self, reason: CloseReason) {
+        if let Some((seat, _)) = &self.owners {
+            seat.leave(reason);
+        }
+    }
+
+    /// So much has come of a head that is not whole. False: there is no room for it, and the connection is to end.
+    pub(super) fn has_head(&self, bytes: usize) -> bool {
+        let fits = self.owners.as_ref().is_none_or(|(_, heads)| heads.partial(bytes));
+        if !fits {
+            self.leave(CloseReason::Heads);
+        }
+        fits
+    }
+
     pub(super) fn speaks_h2(&self) -> bool {
         self.speaks_h2.load(Ordering::Acquire)
     }
@@ -185,26 +214,22 @@ struct Times(Mutex<(Option<Longest>, Option<Instant>)>);
 impl Times {
     /// An answer begins; a watch is over at `until`.
     fn begin(&self, longest: Longest, until: Option<Instant>) {
-        *self.lock() = (Some(longest), until);
+        *self.0.lock() = (Some(longest), until);
     }
 
     /// When the watch is over.
     fn until(&self) -> Option<Instant> {
-        self.lock().1
+        self.0.lock().1
     }
 
     /// The watch has ended.
     fn end(&self) {
-        self.lock().1 = None;
+        self.0.lock().1 = None;
     }
 
     /// When the answer must have ended.
     fn late_at(&self, limit: Duration) -> Option<Instant> {
-        self.lock().0.map(|longest| longest.until(limit))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Option<Longest>, Option<Instant>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().0.map(|longest| longest.until(limit))
     }
 }
 
@@ -311,18 +336,15 @@ impl AsRef<[u8]> for Unwritten {
     }
 }
 
-/// A stream whose reads and writes are felt by the activity. When a client sends too many control frames, it is read no more.
+/// A stream whose reads and writes are felt by the activity. When a head that HTTP/1.1 begins with finds no room, it is read no more.
 #[derive(Debug)]
 pub(super) struct MonitoredIo<IO> {
     io: IO,
     activity: Arc<Activity>,
-    seat: Arc<Seat>,
-    heads: Arc<heads::Account>,
-    frames: Frames,
-    began: Instant,
     /// Bytes written since the last step.
     written: usize,
-    is_flooded: bool,
+    /// There is no room for more of a head.
+    is_full: bool,
     /// What has come of a head that is not whole, over HTTP/1.1, and after how many requests.
     of_head: (usize, u64),
     /// What of a head is counted.
@@ -330,14 +352,14 @@ pub(super) struct MonitoredIo<IO> {
 }
 
 impl<IO> MonitoredIo<IO> {
-    pub(super) fn new(io: IO, activity: Arc<Activity>, seat: Arc<Seat>, heads: Arc<heads::Account>) -> Self {
-        let (frames, began) = (Frames::new(), Instant::now());
-        Self { io, activity, seat, heads, frames, began, written: 0, is_flooded: false, of_head: (0, 0), counted: 0 }
+    pub(super) fn new(io: IO, activity: Arc<Activity>) -> Self {
+        Self { io, activity, written: 0, is_full: false, of_head: (0, 0), counted: 0 }
     }
 
     /// Counts what has come of a head that is not whole.
     fn count_head(&mut self, bytes: usize) {
-        if self.activity.is_last.load(Ordering::Acquire) {
+        // The blocks of HTTP/2 are counted where its frames are read.
+        if self.activity.is_last.load(Ordering::Acquire) || self.activity.speaks_h2() {
             return;
         }
         let requests = self.activity.requests();
@@ -348,12 +370,10 @@ impl<IO> MonitoredIo<IO> {
         if !self.activity.has_open() {
             self.of_head.0 += bytes;
         }
-        let unfinished = if self.frames.is_http2() { self.frames.unfinished() } else { self.of_head.0 };
-        if unfinished != self.counted && !self.heads.partial(unfinished) {
-            self.is_flooded = true;
-            self.seat.leave(CloseReason::Heads);
+        if self.of_head.0 != self.counted {
+            self.is_full |= !self.activity.has_head(self.of_head.0);
         }
-        self.counted = unfinished;
+        self.counted = self.of_head.0;
     }
 
     fn read(&mut self, bytes: &[u8]) {
@@ -361,15 +381,6 @@ impl<IO> MonitoredIo<IO> {
             return;
         }
         self.activity.bytes.fetch_add(bytes.len() as u64, Ordering::AcqRel);
-        let was_http2 = self.frames.is_http2();
-        let (frames, began) = (&mut self.frames, self.began);
-        if !frames.read(bytes, || began.elapsed()) {
-            self.is_flooded = true;
-            self.seat.leave(CloseReason::Flood);
-        }
-        if !was_http2 && self.frames.is_http2() {
-            self.activity.speaks_h2.store(true, Ordering::Release);
-        }
         self.count_head(bytes.len());
     }
 
@@ -378,7 +389,6 @@ impl<IO> MonitoredIo<IO> {
             Poll::Pending => self.activity.is_blocked.store(true, Ordering::Release),
             Poll::Ready(Ok(bytes)) => {
                 self.activity.is_blocked.store(false, Ordering::Release);
-                self.frames.wrote(bytes);
                 self.written += bytes;
                 if self.written >= STEP_BYTES {
                     self.written = 0;
@@ -394,7 +404,7 @@ impl<IO> MonitoredIo<IO> {
 impl<IO: AsyncRead + Unpin> AsyncRead for MonitoredIo<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // Its seat has told the connection to end.
-        if self.is_flooded {
+        if self.is_full {
             return Poll::Pending;
         }
         let before = buf.filled().len();

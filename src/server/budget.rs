@@ -8,13 +8,14 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::IntGauge;
 use tokio::time::Instant;
 
@@ -142,7 +143,7 @@ impl Drop for Wait {
 
 impl Account {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Bytes that this connection may hold now.

@@ -4,12 +4,13 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Version, header::CONNECTION};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
+use parking_lot::Mutex;
 use rand::Rng;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
@@ -83,14 +84,14 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let (activity, followed) = (Arc::<Activity>::default(), Followed::default());
-    let io = Rewind::new(MonitoredIo::new(io, Arc::clone(&activity), Arc::clone(&info.seat), Arc::clone(&info.heads)));
+    let (activity, followed) = (Activity::of(&info.seat, &info.heads), Followed::default());
+    let io = Rewind::new(MonitoredIo::new(io, Arc::clone(&activity)));
     let served = Served { io, activity, followed, info };
     async move {
         let ended = requests(&served, protocols, limits, service).await;
         served.activity.takes_no_more();
         served.info.heads.partial(0);
-        let handshake = served.followed.lock().expect("no holder panics").take().filter(|_| ended == Ended::Written);
+        let handshake = served.followed.lock().take().filter(|_| ended == Ended::Written);
         if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
             // Boxed: few connections need room for it.
             Box::pin(followed.run(served.io.clone(), &served.info)).await;
@@ -158,7 +159,7 @@ where
                 answer.headers_mut().entry(CONNECTION).or_insert(HeaderValue::from_static("close"));
             }
             if let Some(handshake) = upgrade {
-                *followed.lock().expect("no holder panics") = Some(handshake);
+                *followed.lock() = Some(handshake);
             }
             let leaves = leaves.filter(|_| long_running.is_some());
             let alone = made.as_ref().and_then(|made| made.alone_since()).map(Alone).or(alone);

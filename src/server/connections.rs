@@ -8,12 +8,13 @@ use std::{
     convert::Infallible,
     net::{IpAddr, Ipv6Addr},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::{IntCounterVec, IntGauge};
 use tokio::{
     sync::Notify,
@@ -349,7 +350,7 @@ impl Connections {
     }
 
     fn table(&self) -> MutexGuard<'_, Table<AbortHandle>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     fn show(&self, table: &Table<AbortHandle>) {

@@ -6,13 +6,14 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::IntGauge;
 
 use thiserror::Error;
@@ -141,7 +142,7 @@ impl Heads {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     fn show(&self, table: &Table) {
@@ -184,7 +185,7 @@ fn past_base(held: usize) -> usize {
 
 impl Account {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Counts the head of a request. One that has no room is counted too, for it is there.

@@ -9,7 +9,6 @@ pub mod budget;
 mod chunks;
 mod connection;
 mod connections;
-mod frames;
 pub mod heads;
 mod linger;
 mod listen;

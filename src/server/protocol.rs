@@ -8,7 +8,7 @@ use std::{
     error::Error,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -22,6 +22,7 @@ use http_body::{Body, Frame, SizeHint};
 use http2::PREFACE;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{activity::Activity, budget::Account, chunks::Chunks, request_body::RequestBody, rewind::Rewind, streams::Streams};
@@ -46,12 +47,6 @@ impl<B> Clone for Handover<B> {
 impl<B> Default for Handover<B> {
     fn default() -> Self {
         Self(Arc::default())
-    }
-}
-
-impl<B> Handover<B> {
-    fn lock(&self) -> MutexGuard<'_, Option<B>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,7 +90,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Answer<B> {
             // hyper has the head in its buffer when it asks for the body.
             Self::Head(body, handover) => {
                 if let Some(body) = body.take() {
-                    *handover.lock() = Some(body);
+                    *handover.0.lock() = Some(body);
                 }
                 Poll::Pending
             }
@@ -208,7 +203,9 @@ where
         State::Http1(Box::new(self.protocols.http1.serve_connection(TokioIo::new(self.io.clone()), ForHyper(service))))
     }
 
+    /// The preface was read.
     fn http2(&self, service: S) -> State<IO, S, Fut, B> {
+        self.activity.begins_h2();
         let ProtocolConfig { http2, answers_stand_max, .. } = self.protocols;
         State::Http2(Box::new(Streams::new(self.io.clone(), self.activity, self.account, *http2, *answers_stand_max, service)))
     }
@@ -236,8 +233,12 @@ where
             begun.extend_from_slice(read.filled());
             let is_http1 = is_end || !PREFACE.starts_with(&begun);
             if is_http1 || begun.len() == PREFACE.len() {
-                self.io.unread(&begun);
-                self.state = if is_http1 { self.http1(service) } else { self.http2(service) };
+                self.state = if is_http1 {
+                    self.io.unread(&begun);
+                    self.http1(service)
+                } else {
+                    self.http2(service)
+                };
                 return Poll::Ready(Ok(()));
             }
         }
@@ -266,7 +267,7 @@ where
                         return Poll::Ready(ended.map_err(Into::into));
                     }
                     // What hyper has made is written when nothing waits for the client.
-                    let body = if this.activity.is_blocked() { None } else { this.handover.lock().take() };
+                    let body = if this.activity.is_blocked() { None } else { this.handover.0.lock().take() };
                     let Some(body) = body else {
                         this.state = State::Http1(connection);
                         return Poll::Pending;

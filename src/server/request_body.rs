@@ -4,7 +4,7 @@ use std::{
     error::Error,
     mem,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -14,6 +14,7 @@ use http::{Request, header::EXPECT};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::streams::StreamBody;
@@ -89,7 +90,7 @@ impl Remains {
     /// Reads what the service has left of a body, within limits. Whether its end was reached: only then can the connection take another request.
     pub(super) async fn drain(&self) -> bool {
         let mut body = {
-            let mut rest = self.lock();
+            let mut rest = self.0.lock();
             match mem::replace(&mut rest.state, State::Closed) {
                 State::Read => return true,
                 State::Left(body) if !rest.is_held_back => body,
@@ -112,16 +113,12 @@ impl Remains {
         };
         timeout(DRAIN_MAX, read).await.unwrap_or(false)
     }
-
-    fn lock(&self) -> MutexGuard<'_, Rest> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Http1Body {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        self.remains.lock().is_held_back = false;
+        self.remains.0.lock().is_held_back = false;
         let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
         // Whoever knows that nothing follows asks no more, and may keep the body.
         if frame.is_none() || body.is_end_stream() {
@@ -133,14 +130,14 @@ impl Http1Body {
     /// Nothing is left.
     fn end(&mut self) {
         self.body = None;
-        self.remains.lock().state = State::Read;
+        self.remains.0.lock().state = State::Read;
     }
 }
 
 impl Drop for Http1Body {
     fn drop(&mut self) {
         let Some(body) = self.body.take() else { return };
-        let mut rest = self.remains.lock();
+        let mut rest = self.remains.0.lock();
         if matches!(rest.state, State::Open) {
             rest.state = if body.is_end_stream() { State::Read } else { State::Left(body) };
         }

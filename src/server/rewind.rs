@@ -3,10 +3,11 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream that hyper has, and whoever speaks before and after it.
@@ -32,23 +33,19 @@ impl<IO> Rewind<IO> {
     /// These bytes were read too early: they are read again, before all others.
     pub(super) fn unread(&self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.lock().unread.splice(..0, bytes.iter().copied());
+            self.0.lock().unread.splice(..0, bytes.iter().copied());
         }
     }
 
     /// Whether there are such bytes.
     pub(super) fn has_unread(&self) -> bool {
-        !self.lock().unread.is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Rewound<IO>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        !self.0.lock().unread.is_empty()
     }
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Rewind<IO> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut this = self.lock();
+        let mut this = self.0.lock();
         if this.unread.is_empty() {
             return Pin::new(&mut this.io).poll_read(cx, buf);
         }
@@ -64,23 +61,23 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Rewind<IO> {
 
 impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewind<IO> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.lock().io).poll_write(cx, buf)
+        Pin::new(&mut self.0.lock().io).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.lock().io).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.0.lock().io).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.lock().io.is_write_vectored()
+        self.0.lock().io.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.lock().io).poll_flush(cx)
+        Pin::new(&mut self.0.lock().io).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.lock().io).poll_shutdown(cx)
+        Pin::new(&mut self.0.lock().io).poll_shutdown(cx)
     }
 }
 

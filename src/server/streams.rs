@@ -32,7 +32,7 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-use super::{activity::Activity, budget::Account, request_body::RequestBody, rewind::Rewind};
+use super::{activity::Activity, budget::Account, connections::CloseReason, request_body::RequestBody, rewind::Rewind};
 use answer::{Next, State, Stream, Work};
 use inbox::Inbox;
 pub(crate) use inbox::StreamBody;
@@ -87,6 +87,11 @@ pub(super) struct Streams<IO, S, B> {
     limit: Duration,
     /// Bytes that the client has sent.
     heard: u64,
+    /// What has come of a block of headers that is not whole.
+    unfinished: usize,
+    /// It is read no more: the connection was told to end.
+    is_deaf: bool,
+    born: Instant,
     /// When to look whether answers go on and the client is there; none while there are no streams.
     alarm: Option<Alarm>,
     /// The last bytes are in the output, and then it is over.
@@ -121,7 +126,7 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Failure>,
 {
-    /// A connection whose preface is still to come. Its requests are answered by `service`; an answer ends that stands still for so long.
+    /// A connection whose preface has come. Its requests are answered by `service`; an answer ends that stands still for so long.
     pub(super) fn new(
         io: Rewind<IO>,
         activity: &Arc<Activity>,
@@ -133,8 +138,26 @@ where
         let mut output = Output::new(account);
         let server = Server::new(limits, output.bytes());
         let (activity, streams_max) = (activity.clone(), limits.streams_max as usize);
-        let (marks, due, waiting, heard, alarm, ending) = (Arc::default(), VecDeque::new(), VecDeque::new(), 0, None, None);
-        Self { io, service, activity, server, marks, output, due, waiting, streams_max, limit, heard, alarm, ending }
+        let (marks, due, waiting, alarm, ending) = (Arc::default(), VecDeque::new(), VecDeque::new(), None, None);
+        let (heard, unfinished, is_deaf, born) = (0, 0, false, Instant::now());
+        Self {
+            io,
+            service,
+            activity,
+            server,
+            marks,
+            output,
+            due,
+            waiting,
+            streams_max,
+            limit,
+            heard,
+            unfinished,
+            is_deaf,
+            born,
+            alarm,
+            ending,
+        }
     }
 
     /// Takes no more requests. What is being answered goes on.
@@ -155,7 +178,8 @@ where
         let began = Instant::now();
         let (server, output, due) = (&mut self.server, &mut self.output, &mut self.due);
         self.marks.collect(cx.waker(), |stream| due.push_back(stream), |(stream, bytes)| server.taken(stream, bytes, output.bytes()));
-        let heard = if self.ending.is_none() { self.hear(began, cx)? } else { Heard::All };
+        let hears = self.ending.is_none() && !self.is_deaf;
+        let heard = if hears { self.hear(began, cx)? } else { Heard::All };
         if heard == Heard::End {
             return Poll::Ready(Ok(()));
         }
@@ -188,6 +212,7 @@ where
     fn hear(&mut self, began: Instant, cx: &mut Context<'_>) -> Result<Heard, Failure> {
         let mut room = SPARE.take();
         room.resize(READ_BYTES, 0);
+        self.server.wrote(self.output.take_written());
         let heard = self.hear_with(&mut room, began, cx);
         SPARE.set(room);
         heard
@@ -214,17 +239,29 @@ where
                     self.io.unread(bytes);
                     return Ok(Heard::More);
                 }
-                let event = self.server.next(&mut bytes, self.output.bytes());
+                let event = self.server.next(&mut bytes, began.duration_since(self.born), self.output.bytes());
                 let event = event.and_then(|event| event.map(|event| self.happened(event, began)).transpose());
                 match event {
                     Ok(Some(())) => {}
                     Ok(None) => break,
+                    // The connection ends as any other does: a client of good will may come again at once.
+                    Err(Fault::FLOOD) => {
+                        self.activity.leave(CloseReason::Flood);
+                        self.is_deaf = true;
+                        return Ok(Heard::All);
+                    }
                     Err(fault) => {
                         self.server.fail(fault, self.output.bytes());
                         self.ending = Some(Err(fault));
                         return Ok(Heard::All);
                     }
                 }
+            }
+            let unfinished = self.server.unfinished();
+            let is_new = std::mem::replace(&mut self.unfinished, unfinished) != unfinished;
+            if is_new && !self.activity.has_head(unfinished) {
+                self.is_deaf = true;
+                return Ok(Heard::All);
             }
         }
         Ok(Heard::More)

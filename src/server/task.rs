@@ -5,12 +5,14 @@ use std::{
     future::{Future, poll_fn},
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     time::Instant,
 };
+
+use parking_lot::Mutex;
 
 use wake::later;
 
@@ -28,12 +30,6 @@ struct State {
     task: Option<Waker>,
     /// The task runs, or will.
     is_running: bool,
-}
-
-impl Woken {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Wakes one part.
@@ -59,7 +55,7 @@ impl Wake for Bell {
             return;
         }
         let task = {
-            let mut state = self.woken.lock();
+            let mut state = self.woken.0.lock();
             if std::mem::replace(&mut state.is_running, true) { None } else { state.task.clone() }
         };
         // One wake for all that a batch of events has for this connection.
@@ -142,7 +138,7 @@ impl<'a, C: Future> ConnTask<'a, C> {
 
     /// Whether a part is due. If not, whoever is woken from now on wakes the task.
     fn look(&self, cx: &Context<'_>, chores: &Bell) -> bool {
-        let mut state = self.woken.lock();
+        let mut state = self.woken.0.lock();
         if !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
             state.task = Some(cx.waker().clone());
         }

@@ -1,12 +1,8 @@
 //! What a connection becomes after an answer of 101.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex},
-};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::listen::Conn;
@@ -47,14 +43,14 @@ impl Handshake {
 
     /// Has what follows hold this until it is over. If nothing follows, it is dropped now.
     pub fn hold(&self, ending: impl Send + 'static) {
-        if let Some(followed) = &mut *self.0.lock().expect("no holder panics") {
+        if let Some(followed) = &mut *self.0.lock() {
             followed.ending = Some(Box::new(ending));
         }
     }
 
     /// Returns what follows, once.
     pub(super) fn followed(&self) -> Option<Followed> {
-        self.0.lock().expect("no holder panics").take()
+        self.0.lock().take()
     }
 }
 

@@ -1,11 +1,12 @@
 //! What is shared: the newest durable snapshot, whether the store lives, and the way to the writer. No decision is made here.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use imbl::Vector;
+use parking_lot::Mutex;
 use proto::ResponseHeader;
 use redb::ReadOnlyTable;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -133,12 +134,12 @@ impl Shared {
 
     /// The writer says that it begins a commit, or that it has ended one.
     pub(super) fn writes(&self, since: Option<Instant>) {
-        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        *self.writing.lock() = since;
     }
 
     /// How long the commit has taken that is under way.
     pub(super) fn writing_for(&self) -> Option<Duration> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner).map(|since| since.elapsed())
+        self.writing.lock().map(|since| since.elapsed())
     }
 
     /// Only the writer calls this, after a commit.

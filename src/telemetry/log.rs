@@ -99,8 +99,9 @@ impl Write for &Lines {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use serde_json::Value;
     use tracing::subscriber::with_default;
 
@@ -111,7 +112,7 @@ mod tests {
 
     impl Write for Kept {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("a test's lock").write(line)
+            self.0.lock().write(line)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -137,7 +138,7 @@ mod tests {
         } else {
             with_default(subscriber.map_event_format(|inner| Paced::new(inner, false, counter)).finish(), work);
         }
-        let text = String::from_utf8(kept.0.lock().expect("a test's lock").clone()).expect("text");
+        let text = String::from_utf8(kept.0.lock().clone()).expect("text");
         text.lines().map(str::to_owned).collect()
     }
 

@@ -1,8 +1,8 @@
 //! Limits how often a client may abandon a request to upstream. Each time costs upstream as much as an answer, and what is reset counts against a connection that
 //! others share. Pure.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Requests that a client may abandon at once, and a second from then on.
@@ -32,7 +32,7 @@ impl Account {
 impl Abandoned {
     /// How long this client has to wait before its next request; none when it need not.
     pub(crate) fn pause(&self, client: &str, now: Instant) -> Option<Duration> {
-        let accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let accounts = self.0.lock();
         let account = accounts.get(client).or_else(|| accounts.get("").filter(|_| accounts.len() >= CLIENTS_MAX))?;
         let above = account.level(now) - f64::from(ABANDONED_MAX);
         (above > 0.0).then(|| Duration::from_secs_f64(above / f64::from(ABANDONED_A_SECOND)))
@@ -40,7 +40,7 @@ impl Abandoned {
 
     /// Counts a request that the client has abandoned.
     pub(crate) fn count(&self, client: &str, now: Instant) {
-        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts = self.0.lock();
         if accounts.len() >= CLIENTS_MAX && !accounts.contains_key(client) {
             accounts.retain(|_, account| account.level(now) > 0.0);
         }
@@ -72,7 +72,7 @@ mod tests {
         let (abandoned, now) = (Abandoned::default(), Instant::now());
         let many = |from: usize, now| (from..from + 2 * CLIENTS_MAX).for_each(|nth| abandoned.count(&nth.to_string(), now));
         many(0, now);
-        let count = || abandoned.0.lock().expect("no panic").len();
+        let count = || abandoned.0.lock().len();
         assert_eq!(count(), CLIENTS_MAX + 1);
         assert!(abandoned.pause("somebody new", now).is_some(), "those who are not told apart share an account");
         assert_eq!(abandoned.pause("1", now), None);

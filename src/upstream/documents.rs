@@ -1,12 +1,13 @@
 //! Upstream's documents (discovery, OpenAPI), kept with their ETags: upstream is asked about each whether it has changed, and sends it only then. Upstream still sees every request and judges it.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, request, response};
+use parking_lot::Mutex;
+use recent::Recent;
 use sha2::{Digest, Sha256};
 
 /// Bytes of one document that is kept, and of all: OpenAPI v2 of a large cluster has some 5 MB, and each client's `Accept` has documents of its own.
@@ -22,21 +23,21 @@ const HEADER_BYTES_MORE: usize = 96;
 const OF_BODY: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_ENCODING, VARY, ETAG];
 
 /// See the file's header.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DocumentCache {
-    kept: Mutex<Entries>,
+    kept: Mutex<Recent<DocumentKey, Arc<Document>, ()>>,
     /// Bytes of the copies that are on their way.
     in_transit: Arc<AtomicUsize>,
 }
 
-#[derive(Debug, Default)]
-struct Entries {
-    documents: BTreeMap<DocumentKey, Arc<Document>>,
-    bytes: usize,
+impl Default for DocumentCache {
+    fn default() -> Self {
+        Self { kept: Mutex::new(Recent::new(BYTES_MAX / DOCUMENT_BYTES_LEAST, BYTES_MAX)), in_transit: Arc::default() }
+    }
 }
 
 /// The key of a document: a digest of the path, of what of the query an answer depends on, and of the form. What a client writes has any length; its digest has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct DocumentKey([u8; 32]);
 
 impl DocumentKey {
@@ -119,7 +120,7 @@ impl DocumentCache {
         }
         let key = DocumentKey::of(&head.uri, &head.headers);
         let has = head.headers.get(IF_NONE_MATCH).cloned();
-        let kept = self.kept().documents.get(&key).cloned();
+        let kept = self.kept.lock().get(&key, ()).cloned();
         if let Some(document) = &kept {
             head.headers.insert(IF_NONE_MATCH, document.etag.clone());
         }
@@ -129,7 +130,7 @@ impl DocumentCache {
     /// Returns the headers and the body of what is kept of this answer, and when upstream sent or confirmed it last.
     #[must_use]
     pub fn cached_answer(&self, uri: &Uri, headers: &HeaderMap) -> Option<(HeaderMap, Bytes, u64)> {
-        let document = self.kept().documents.get(&DocumentKey::of(uri, headers)).cloned()?;
+        let document = self.kept.lock().get(&DocumentKey::of(uri, headers), ()).cloned()?;
         Some((document.headers.clone(), document.body.clone(), document.at_ms.load(Ordering::Relaxed)))
     }
 
@@ -140,31 +141,14 @@ impl DocumentCache {
             return;
         }
         let document = Arc::new(Document { headers, etag, body: body.freeze(), at_ms: at_ms.into() });
-        let mut kept = self.kept();
-        kept.forget(&key);
-        // Which one goes is of no account: it comes back with the next question.
-        while kept.bytes + document.bytes() > BYTES_MAX {
-            let Some(first) = kept.documents.keys().next().copied() else { break };
-            kept.forget(&first);
-        }
-        kept.bytes += document.bytes();
-        kept.documents.insert(key, document);
+        let bytes = document.bytes();
+        self.kept.lock().put(key, document, bytes, (), None);
     }
 
     /// Bytes of the cached documents.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.kept().bytes
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Entries> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Entries {
-    fn forget(&mut self, key: &DocumentKey) {
-        self.bytes -= self.documents.remove(key).map_or(0, |document| document.bytes());
+        self.kept.lock().bytes()
     }
 }
 

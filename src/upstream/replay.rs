@@ -2,11 +2,12 @@
 //! name what was taken out of the head.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 
 /// Bytes of a body that are kept until its request is answered.
 const KEPT_BYTES_MAX: usize = 256 << 10;
@@ -47,10 +48,6 @@ impl<B> Replay<B> {
     pub(crate) fn source(&self) -> Source<B> {
         Source(Arc::clone(&self.kept))
     }
-
-    fn lock(&self) -> MutexGuard<'_, Kept<B>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Where further sendings come from.
@@ -59,7 +56,7 @@ pub(crate) struct Source<B>(Arc<Mutex<Kept<B>>>);
 impl<B> Source<B> {
     /// The next sending, if all of the body is there still.
     pub(crate) fn again(&self) -> Option<Replay<B>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if !kept.is_whole {
             return None;
         }
@@ -78,7 +75,7 @@ where
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
-        let mut kept = this.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = this.kept.lock();
         if kept.turn != this.turn {
             return Poll::Ready(Some(Err(GivenUp.into())));
         }
@@ -108,12 +105,12 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         self.sent >= kept.pieces.len() && kept.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         // What is sent again is told by the request's headers.
         if self.turn == 0 && kept.bytes == 0 && kept.is_whole { kept.body.size_hint() } else { SizeHint::default() }
     }
@@ -194,6 +191,6 @@ mod tests {
         assert_eq!(next(&mut long), Some(Ok(KEPT_BYTES_MAX)));
         assert_eq!((next(&mut long), next(&mut long), next(&mut long)), (Some(Ok(1)), Some(Ok(5)), None));
         assert!(long.is_end_stream() && source.again().is_none());
-        assert!(long.lock().pieces.is_empty(), "it keeps nothing");
+        assert!(long.kept.lock().pieces.is_empty(), "it keeps nothing");
     }
 }

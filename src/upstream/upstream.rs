@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
@@ -323,7 +324,7 @@ where
 
     /// The connection with the fewest streams, or a new one while there may be more.
     fn connection(&self, share: Share) -> Result<(Connecting<B>, StreamPermit), UpstreamError> {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         connections.iter_mut().for_each(PooledConnection::close_idle);
         self.retire(&mut connections);
         let least = connections.iter().map(PooledConnection::streams).enumerate().min_by_key(|(_, streams)| *streams);
@@ -345,7 +346,7 @@ where
 
     /// Lets those take no more requests on which many streams were reset. What is under way on them goes on.
     fn retire(&self, connections: &mut Vec<PooledConnection<B>>) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut retired = self.retired.lock();
         retired.retain(|streams| streams.open() > 0);
         while retired.len() < CONNECTIONS_MAX
             && let Some(worn) = connections.iter().position(PooledConnection::is_worn)

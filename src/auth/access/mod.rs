@@ -14,12 +14,13 @@ mod tests;
 mod tree;
 mod webhooks;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -239,7 +240,7 @@ impl Access {
     }
 
     fn judge_soon(&self, affected: Affected) {
-        self.affected.lock().unwrap_or_else(PoisonError::into_inner).add(affected);
+        self.affected.lock().add(affected);
         self.changed.notify_one();
     }
 
@@ -287,7 +288,7 @@ impl Access {
         loop {
             self.changed.notified().await;
             let (mut ended, mut unknown) = (0, false);
-            let affected = std::mem::take(&mut *self.affected.lock().unwrap_or_else(PoisonError::into_inner));
+            let affected = std::mem::take(&mut *self.affected.lock());
             for some in streams.depending_on(&affected).chunks(JUDGED_AT_ONCE) {
                 let authorizers = self.authorizers.now();
                 for stream in some {

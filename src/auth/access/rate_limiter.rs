@@ -1,8 +1,8 @@
 //! Limits the rate of questions that nobody waits for: so many a second, and so many bytes.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// A rate.
@@ -30,7 +30,7 @@ impl RateLimiter {
     pub(super) async fn acquire(&self, bytes: usize) {
         let takes = Duration::from_secs_f64(bytes as f64 / self.rate.bytes_a_second as f64).max(self.rate.each);
         let slot = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = self.next.lock();
             let slot = (*next).max(Instant::now());
             *next = slot + takes;
             slot

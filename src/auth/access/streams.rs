@@ -2,10 +2,11 @@
 //! watch only once, when it begins.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Context;
 
+use dashmap::DashMap;
 use futures_util::task::AtomicWaker;
 use rand::seq::SliceRandom;
 use tokio::sync::Notify;
@@ -18,13 +19,10 @@ use crate::interner::Interned;
 
 /// The open watches.
 #[derive(Default)]
-pub(super) struct Streams(Mutex<ByUser>);
-
-#[derive(Default)]
-struct ByUser {
-    next: u64,
+pub(super) struct Streams {
+    next: AtomicU64,
     /// By the user whose credentials opened them.
-    users: HashMap<Arc<User>, BTreeMap<u64, Arc<Stream>>>,
+    users: DashMap<Arc<User>, BTreeMap<u64, Arc<Stream>>>,
 }
 
 /// A watch that was allowed: by whom it was opened, and for what.
@@ -84,11 +82,8 @@ impl Streams {
     /// Files a stream.
     pub(super) fn open(self: &Arc<Self>, opened: Opened) -> Permission {
         let stream = Arc::new(Stream { opened, refused: OnceLock::new(), waker: AtomicWaker::new() });
-        let mut by_user = self.by_user();
-        by_user.next += 1;
-        let number = by_user.next;
-        by_user.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
-        drop(by_user);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
         // A file may have changed while the request was on its way here.
         stream.check();
         Permission { stream, number, streams: self.clone() }
@@ -101,24 +96,23 @@ impl Streams {
 
     /// Those of them that depend on a right of these users.
     pub(super) fn depending_on(&self, affected: &Affected) -> Vec<Arc<Stream>> {
-        let by_user = self.by_user();
         let mut all = Vec::new();
-        for (prover, streams) in &by_user.users {
-            let is_provers = affected.has(prover);
+        for of_user in &self.users {
+            let is_provers = affected.has(of_user.key());
             let rests = |stream: &&Arc<Stream>| is_provers || stream.opened.impersonator.is_some() && affected.has(stream.user());
-            all.extend(streams.values().filter(rests).filter(|stream| stream.refused.get().is_none()).cloned());
+            all.extend(of_user.values().filter(rests).filter(|stream| stream.refused.get().is_none()).cloned());
         }
         all
     }
 
     /// The users whose credentials opened them.
     pub(super) fn users(&self) -> Vec<Arc<User>> {
-        self.by_user().users.keys().cloned().collect()
+        self.users.iter().map(|of_user| of_user.key().clone()).collect()
     }
 
     /// Ends the streams of a user who no longer exists; returns how many.
     pub(super) fn revoke_all_of(&self, gone: &Arc<User>) -> usize {
-        let of_user: Vec<Arc<Stream>> = self.by_user().users.get(gone).into_iter().flat_map(BTreeMap::values).cloned().collect();
+        let of_user: Vec<Arc<Stream>> = self.users.get(gone).iter().flat_map(|of_user| of_user.values()).cloned().collect();
         of_user.iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
     }
 
@@ -149,10 +143,6 @@ impl Streams {
             drain.extend(connection);
         }
         drain
-    }
-
-    fn by_user(&self) -> MutexGuard<'_, ByUser> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -243,12 +233,11 @@ impl Authorizer for Asking<'_> {
 
 impl Drop for Permission {
     fn drop(&mut self) {
-        let mut by_user = self.streams.by_user();
-        let Some(of_user) = by_user.users.get_mut(self.stream.prover()) else { return };
-        of_user.remove(&self.number);
-        if of_user.is_empty() {
-            by_user.users.remove(self.stream.prover());
+        let (users, prover) = (&self.streams.users, self.stream.prover());
+        if let Some(mut of_user) = users.get_mut(prover) {
+            of_user.remove(&self.number);
         }
+        users.remove_if(prover, |_, of_user| of_user.is_empty());
     }
 }
 
@@ -316,7 +305,7 @@ mod tests {
         assert_eq!((judge(&streams, &Only(&["joe"])), refused(&lost)), (0, None), "it is told once, and no answer is no judgement");
         assert_eq!((revoke_all_of(&streams, "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe, lost));
-        assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
+        assert!(streams.users.is_empty(), "nothing is kept of streams that are gone");
     }
 
     #[test]
@@ -338,7 +327,7 @@ mod tests {
         assert_eq!((refused(&own), refused(&by_lost)), (Some(Refused::Unauthorized), None));
         assert_eq!(judge(&streams, &Only(&["lost"])), 0);
         drop((by_joe, by_robot, by_lost, own));
-        assert!(streams.0.lock().expect("no panic").users.is_empty());
+        assert!(streams.users.is_empty());
     }
 
     /// A change that concerns one user is no look at the watches of all.

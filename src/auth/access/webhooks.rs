@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::settings::WebhookCall;
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
-use client::{Backoff, CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, retried};
+use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -74,7 +74,7 @@ fn go_duration(timeout: Duration) -> String {
 
 impl Server {
     async fn verdict(&self, webhook: &Webhook, question: &Question) -> Answer {
-        let answer = retried(&Backoff::WEBHOOK, Instant::now() + PATIENCE, || self.client.post(&self.url, question.review())).await;
+        let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&self.url, question.review())).await;
         let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),

@@ -9,6 +9,7 @@ use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
 
+use super::cache::Key;
 use super::cache::{self, Cache};
 use super::directory::Directory;
 use super::host::{Host, HostAuthorities, HostProxy};
@@ -20,7 +21,6 @@ use super::x509::{Authorities, CertificateTrust, ClientCertificate, PresentedCha
 use super::{
     Anonymous, AuthenticatedUser, AuthnOutcome, Credential, Identity, NeedsRemote, Refusal, bootstrap_token, intersection, protocol, tokens,
 };
-use crate::recent::Key;
 use reload::{FileError, Named, Reload, Reloaded};
 
 /// Configures the authenticators.

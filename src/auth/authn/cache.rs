@@ -1,12 +1,12 @@
 //! Caches for a few seconds the user of a token, so that not every request verifies a signature. Keeps only digests of tokens.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::{AuthenticatedUser, tokens};
-use crate::recent::{Key, Recent};
+use recent::Recent;
 
 /// How long a valid token is not evaluated again (kube-apiserver's `TokenSuccessCacheTTL`). An invalid one is always evaluated again.
 const SUCCESS: Duration = Duration::from_secs(10);
@@ -15,29 +15,17 @@ const TOKENS_MAX: usize = 32_768;
 /// Bytes of their users, whose groups and extra are what a provider says.
 const USERS_BYTES_MAX: usize = 64 << 20;
 
+/// What tells tokens apart: a digest.
+pub type Key = [u8; 32];
+
 /// Tokens that were valid a moment ago.
 #[derive(Debug)]
-pub(super) struct Cache {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    recent: Recent<Entry>,
-    /// When the halves were last rotated because of time.
-    since: Option<SystemTime>,
-}
+pub(super) struct Cache(Mutex<Recent<Key, AuthenticatedUser, SystemTime>>);
 
 impl Default for Cache {
     fn default() -> Cache {
-        Cache { inner: Mutex::new(Inner { recent: Recent::within(TOKENS_MAX, USERS_BYTES_MAX), since: None }) }
+        Cache(Mutex::new(Recent::new(TOKENS_MAX, USERS_BYTES_MAX)))
     }
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    authenticated: AuthenticatedUser,
-    at: SystemTime,
 }
 
 /// Tells tokens, the audiences that they are asked about, and the generations of the keys that vouch for them apart.
@@ -61,47 +49,16 @@ pub(super) fn key_of(token: &Key, audiences: Option<&[String]>, generation: u64)
 impl Cache {
     /// Returns the user whose token it was at most ten seconds ago.
     pub(super) fn get(&self, key: &Key, now: SystemTime) -> Option<AuthenticatedUser> {
-        let mut inner = self.lock();
-        inner.age(now);
-        let entry = inner.recent.get(key)?;
-        // A clock that was set back makes nothing last longer.
-        let is_fresh = now.duration_since(entry.at).is_ok_and(|age| age < SUCCESS);
-        let is_good = entry.authenticated.expires.is_none_or(|end| now <= end);
-        (is_fresh && is_good).then(|| entry.authenticated.clone())
+        let mut recent = self.0.lock();
+        recent.get(key, now).filter(|authenticated| authenticated.expires.is_none_or(|end| now <= end)).cloned()
     }
 
     /// Caches the user of a token.
     pub(super) fn put(&self, key: Key, authenticated: &AuthenticatedUser, now: SystemTime) {
-        let mut inner = self.lock();
-        inner.age(now);
         // What was to be written of its use is written once.
-        let entry = Entry { authenticated: AuthenticatedUser { last_use: None, ..authenticated.clone() }, at: now };
-        inner.recent.put_large(key, entry, weight(authenticated));
+        let entry = AuthenticatedUser { last_use: None, ..authenticated.clone() };
+        self.0.lock().put(key, entry, authenticated.bytes(), now, Some(now + SUCCESS));
     }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inner {
-    /// Drops what has expired at every call: after a crowd there may be none that puts.
-    fn age(&mut self, now: SystemTime) {
-        // Requests look at the clock before they come here, one a little earlier than another.
-        let age = self.since.map(|since| now.duration_since(since).unwrap_or_else(|back| back.duration()));
-        let is_over = age.is_none_or(|age| age >= SUCCESS);
-        if is_over {
-            self.recent.rotate();
-            self.since = Some(now);
-        }
-    }
-}
-
-/// Bytes of a user, about.
-fn weight(AuthenticatedUser { user, audiences, .. }: &AuthenticatedUser) -> usize {
-    let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
-    let texts = user.groups.iter().chain(extra).chain(audiences).chain([&user.name, &user.uid]);
-    texts.map(|text| text.len() + size_of::<String>()).sum()
 }
 
 #[cfg(test)]
@@ -123,7 +80,7 @@ mod tests {
         assert!(cache.get(&a, at(9_999)).is_some() && cache.get(&a, at(10_000)).is_none() && cache.get(&b, at(0)).is_none());
         cache.put(b, &AuthenticatedUser::default(), at(9_000));
         cache.put(key("c", None, 0), &AuthenticatedUser::default(), at(10_500));
-        assert!(cache.get(&b, at(18_999)).is_some(), "the old half is still there");
+        assert!(cache.get(&b, at(18_999)).is_some());
         assert!(cache.get(&a, at(0) - Duration::from_secs(5)).is_none(), "the clock was set back");
     }
 
@@ -140,14 +97,14 @@ mod tests {
         for token in 0..3 * TOKENS_MAX {
             cache.put(key(&token.to_string(), None, 0), &AuthenticatedUser::default(), at(0));
         }
-        assert!(cache.lock().recent.len() <= TOKENS_MAX);
+        assert!(cache.0.lock().len() <= TOKENS_MAX);
         // A token has up to 64 KiB, and what it says of groups is kept.
         let many = User { groups: vec!["g".repeat(60 << 10)], ..User::default() };
         let authenticated = AuthenticatedUser::of(many);
         for token in 0..3 * USERS_BYTES_MAX / (60 << 10) {
             cache.put(key(&token.to_string(), None, 0), &authenticated, at(0));
         }
-        assert!(cache.lock().recent.len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.lock().recent.len());
+        assert!(cache.0.lock().len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.0.lock().len());
     }
 
     /// They stayed until another token was put.
@@ -155,8 +112,8 @@ mod tests {
     fn what_is_over_is_forgotten_by_whoever_asks() {
         let cache = Cache::default();
         cache.put(key("a", None, 0), &AuthenticatedUser::default(), at(0));
-        assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.lock().recent.len() == 1, "it may have come last");
-        assert!(cache.get(&key("b", None, 0), at(20_000)).is_none() && cache.lock().recent.len() == 0);
+        assert!(cache.get(&key("b", None, 0), at(9_999)).is_none() && cache.0.lock().len() == 1);
+        assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.0.lock().is_empty());
     }
 
     #[test]

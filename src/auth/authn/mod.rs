@@ -31,9 +31,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::user::User;
 
-pub use crate::recent::Key as TokenKey;
 pub use anonymous::Anonymous;
 pub use authenticator::{AccountsConfig, Authenticator, Config, Context};
+pub use cache::Key as TokenKey;
 pub use cache::key as token_key;
 pub use directory::{Directory, Empty, Kind, Object};
 pub use host::HostAuthorities;
@@ -74,6 +74,16 @@ pub struct AuthenticatedUser {
     pub annotation: Option<(&'static str, String)>,
     /// The legacy token that was used.
     pub last_use: Option<LastUse>,
+}
+
+impl AuthenticatedUser {
+    /// Returns about how many bytes it takes: its user's texts, most of which others choose.
+    pub(crate) fn bytes(&self) -> usize {
+        let AuthenticatedUser { user, audiences, .. } = self;
+        let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
+        let texts = user.groups.iter().chain(extra).chain(audiences).chain([&user.name, &user.uid]);
+        texts.map(|text| text.len() + size_of::<String>()).sum()
+    }
 }
 
 /// A credential, as far as a file may revoke it.

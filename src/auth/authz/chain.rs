@@ -1,7 +1,9 @@
 //! The authorizers that need no objects, and the chain that asks several authorizers in turn.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::rbac::PolicyRule;
 use super::webhook::{Digested, Question, Webhook};
@@ -103,13 +105,13 @@ impl Chain {
 impl Asking<'_> {
     /// What has to be asked before anything that was decided since the last call counts.
     pub fn open(&mut self) -> Option<Open> {
-        self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+        self.open.get_mut().take()
     }
 
     /// Whether something has to be asked first.
     #[must_use]
     pub fn must_wait(&self) -> bool {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.open.lock().is_some()
     }
 
     /// What the webhook says.
@@ -124,7 +126,7 @@ impl Asking<'_> {
         let answer = self.answers.iter().find(|(asked, digest, _)| is_that(asked, digest)).map(|(.., verdict)| verdict.clone());
         let answer = answer.or_else(|| webhook.known(&question, self.now));
         if answer.is_none() {
-            let open = &mut *self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = &mut *self.open.lock();
             open.get_or_insert(Open { webhook: Arc::clone(webhook), question });
         }
         answer

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::{Attributes, Decision, Requirement, Target, Verdict, or_default};
-use crate::recent::Recent;
+use recent::Recent;
 
 /// Answers that are remembered; kube-apiserver's number.
 const ANSWERS_MAX: usize = 8_192;
@@ -71,13 +71,7 @@ pub struct Settings {
 pub struct Webhook {
     /// How it is asked.
     pub settings: Settings,
-    answers: Mutex<Recent<CachedVerdict>>,
-}
-
-#[derive(Clone, Debug)]
-struct CachedVerdict {
-    verdict: Verdict,
-    until: Duration,
+    answers: Mutex<Recent<Digested, Verdict, Duration>>,
 }
 
 /// A question for a webhook. Its text is there once, however many hold it.
@@ -125,7 +119,7 @@ impl Webhook {
     /// Nothing was asked yet.
     #[must_use]
     pub fn new(settings: Settings) -> Webhook {
-        Webhook { settings, answers: Mutex::new(Recent::new(ANSWERS_MAX)) }
+        Webhook { settings, answers: Mutex::new(Recent::new(ANSWERS_MAX, usize::MAX)) }
     }
 
     /// What it is asked about this.
@@ -149,8 +143,7 @@ impl Webhook {
     /// What it answered, if that still counts `now`, which is told since the Unix epoch.
     #[must_use]
     pub fn known(&self, question: &Question, now: Duration) -> Option<Verdict> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(&question.digest()).filter(|kept| now < kept.until).map(|kept| kept.verdict.clone())
+        self.answers.lock().get(&question.digest(), now).cloned()
     }
 
     /// Reads an answer, and remembers it.
@@ -176,8 +169,7 @@ impl Webhook {
         let verdict = Verdict { decision, error, ..Verdict::no_opinion(reason) };
         let ttl = if allowed { self.settings.allowed_ttl } else { self.settings.refused_ttl };
         if let Some(until) = ttl.filter(|_| may_be_kept).and_then(|ttl| now.checked_add(ttl)) {
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.put(question.digest(), CachedVerdict { verdict: verdict.clone(), until });
+            self.answers.lock().put(question.digest(), verdict.clone(), 0, now, Some(until));
         }
         Ok(verdict)
     }
@@ -345,8 +337,8 @@ mod tests {
         assert_eq!(answered("/b", r#"{"status":{"allowed":false,"reason":"no"}}"#), Ok((Decision::NoOpinion, "no".to_owned())));
         assert_eq!(answered("/c", r#"{"status":{"allowed":true,"denied":true}}"#), Ok((Decision::Deny, String::new())));
         let known = |path: &str, seconds| webhook.known(&ask(path), start + Duration::from_secs(seconds)).map(|verdict| verdict.decision);
-        assert_eq!((known("/a", 299), known("/a", 300)), (Some(Decision::Allow), None));
         assert_eq!((known("/b", 29), known("/b", 30)), (Some(Decision::NoOpinion), None));
+        assert_eq!((known("/a", 299), known("/a", 300)), (Some(Decision::Allow), None));
         assert_eq!(known("/d", 0), None);
         // What a client could fill the memory with is asked each time.
         let long = format!("/{}", "x".repeat(CONTROLLED_BYTES_MAX));

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Uri;
+use parking_lot::Mutex;
+use recent::Recent;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ use super::settings::{self as config, TokenReviewVersion};
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::User;
 use crate::authn::{AuthenticatedUser, TokenKey, intersection, token_key};
-use client::{Backoff, CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, TtlCache, retried};
+use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Questions of one reviewer that may be under way; ours.
 pub(super) const QUESTIONS_MAX: usize = 256;
@@ -46,8 +48,8 @@ pub(super) enum Way<'a> {
 pub(super) struct TokenReviewer {
     server: Arc<Server>,
     flights: SingleFlight<TokenKey, IpAddr, Reviewed>,
-    users: TtlCache<TokenKey, AuthenticatedUser>,
-    nobody: TtlCache<TokenKey, ()>,
+    users: Mutex<Recent<TokenKey, AuthenticatedUser, Instant>>,
+    nobody: Mutex<Recent<TokenKey, (), Instant>>,
     keeps: Duration,
 }
 
@@ -84,7 +86,7 @@ impl TokenReviewer {
 
     fn asking(server: Server, keeps: Duration) -> TokenReviewer {
         let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
-        let (users, nobody) = (TtlCache::new(KEPT_MAX, KEPT_BYTES_MAX), TtlCache::new(KEPT_MAX, KEPT_BYTES_MAX));
+        let (users, nobody) = (Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)), Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)));
         TokenReviewer { server: Arc::new(server), flights, users, nobody, keeps }
     }
 
@@ -101,10 +103,11 @@ impl TokenReviewer {
         until: Instant,
     ) -> Result<Reviewed, TooMany> {
         let key = token_key(token, Some(wanted), 0);
-        if let Some(authenticated) = self.users.get(&key) {
-            return Ok(Ok(Some(authenticated)));
+        let now = Instant::now();
+        if let Some(authenticated) = self.users.lock().get(&key, now) {
+            return Ok(Ok(Some(authenticated.clone())));
         }
-        if self.nobody.get(&key).is_some() {
+        if self.nobody.lock().get(&key, now).is_some() {
             return Ok(Ok(None));
         }
         let texts = wanted.iter().map(String::len).sum::<usize>();
@@ -117,12 +120,19 @@ impl TokenReviewer {
         let reviewed = self.flights.get(key, client, bytes, until, question).await.inspect_err(|error| {
             tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
         })?;
+        let (now, until) = self.kept_from_now();
         match &reviewed {
-            Ok(Some(authenticated)) => self.users.put(key, authenticated.clone(), bytes_of(authenticated), self.keeps),
-            Ok(None) => self.nobody.put(key, (), 0, self.keeps),
+            Ok(Some(authenticated)) => self.users.lock().put(key, authenticated.clone(), authenticated.bytes(), now, Some(until)),
+            Ok(None) => self.nobody.lock().put(key, (), 0, now, Some(until)),
             Err(_) => {}
         }
         Ok(reviewed)
+    }
+
+    /// Now, and when an answer of now is over.
+    fn kept_from_now(&self) -> (Instant, Instant) {
+        let now = Instant::now();
+        (now, now + self.keeps)
     }
 }
 
@@ -130,8 +140,9 @@ impl TokenReviewer {
 impl TokenReviewer {
     /// As if so many strangers' tokens had been nobody's.
     pub(super) fn strangers(&self, count: usize) {
+        let (now, until) = self.kept_from_now();
         for nth in 0..count {
-            self.nobody.put(token_key(&nth.to_string(), None, 0), (), 0, self.keeps);
+            self.nobody.lock().put(token_key(&nth.to_string(), None, 0), (), 0, now, Some(until));
         }
     }
 }
@@ -139,7 +150,7 @@ impl TokenReviewer {
 impl Server {
     async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> Reviewed {
         let until = Instant::now() + self.time_max;
-        let answer = retried(&Backoff::WEBHOOK, until, || self.client.post(&self.url, body.clone())).await;
+        let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&self.url, body.clone())).await;
         let answered = match answer {
             // kube-apiserver's words.
             Err(CallError::TimedOut) => Err("context deadline exceeded".to_owned()),
@@ -162,14 +173,6 @@ impl Server {
 fn client(flag: &str, kubeconfig: &Kubeconfig, timeout: Duration) -> Result<Client, ProvidersError> {
     let limits = Limits { timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
     Client::of(kubeconfig, limits).map_err(|why| ProvidersError::Other(format!("{flag}: {why}")))
-}
-
-/// About what it needs in memory.
-fn bytes_of(authenticated: &AuthenticatedUser) -> usize {
-    let user = &authenticated.user;
-    let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
-    let texts = user.groups.iter().chain(extra).chain(&authenticated.audiences).chain([&user.name, &user.uid]);
-    texts.map(|text| text.len() + size_of::<String>()).sum()
 }
 
 impl TokenReviewVersion {

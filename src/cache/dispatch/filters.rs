@@ -7,8 +7,10 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, Hasher, RandomState},
     ops::Deref,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, LazyLock, Weak},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use model::Filter;
 
@@ -100,8 +102,7 @@ impl Filters {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Nothing panics while the lock is held.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

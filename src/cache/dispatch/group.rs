@@ -6,13 +6,14 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::Waker,
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{coalesce::Pause, filters::SharedFilter, left::Left};
 use codec::{Encoder, Unencodable};
@@ -218,8 +219,7 @@ impl Group {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        // Nothing under the lock can panic half-way in a way that breaks the log; a poisoned one is still whole.
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 }
 

@@ -1,9 +1,11 @@
 //! Groups whose last member has left. Their dispatcher forgets them at once: each holds a filter, for which others may be waiting.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::{Poll, Waker},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::group::Group;
 
@@ -45,7 +47,6 @@ impl Left {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change under the lock is whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rand::Rng;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
@@ -24,6 +23,7 @@ use crate::feed::{
 use crate::state::snapshot::Fed;
 use etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender};
 use model::{Included, KeyRange, ResourceId, Revision, Storage};
+use retry::{Backoff, Reminder};
 use telemetry::Metrics;
 
 /// Pause between two progress requests while somebody waits (spec list-watch §2.9).
@@ -39,14 +39,14 @@ pub const PROGRESS_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// Resources that are loaded at the same time.
 pub const LOADS_AT_ONCE: usize = 4;
 
-/// First and longest pause before a broken stream is opened again; doubled in between, half of it random.
-pub const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// Waits before a broken stream is opened again; half of each is random.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(2), -0.5);
 
 /// A stream on which nothing came for this long, though progress was asked for every second and answered before, leads nowhere: a proxy may hold it open.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// How often an unreachable etcd is mentioned in the log.
-pub const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+pub(super) const REMIND_EVERY: Duration = Duration::from_secs(10);
 
 /// Commands that may wait; more than there are resources, which are all added before the feed runs. A cluster with more CustomResourceDefinitions
 /// than this waits for the feed to begin.
@@ -158,26 +158,23 @@ impl Driver {
     }
 
     async fn sessions(&mut self) {
-        let mut pause = RECONNECT_PAUSE.0;
-        let mut complained: Option<Instant> = None;
+        let (mut failures, mut reminder) = (0, Reminder::every(REMIND_EVERY));
         loop {
             let began = Instant::now();
             match self.session().await {
                 Ok(()) => return,
                 Err(error) => {
                     self.etcd.rotate();
-                    if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
-                        complained = Some(Instant::now());
+                    if reminder.is_due() {
                         tracing::warn!(%error, fed = %self.machine.fed(), of = self.of(), "the feed from etcd is broken; trying again");
                     }
                 }
             }
-            if began.elapsed() > COMPLAIN_EVERY {
-                (pause, complained) = (RECONNECT_PAUSE.0, None);
+            if began.elapsed() > REMIND_EVERY {
+                (failures, reminder) = (0, Reminder::every(REMIND_EVERY));
             }
-            let jitter: f64 = rand::rng().random();
-            tokio::time::sleep(pause.mul_f64(0.5 + jitter / 2.0)).await;
-            pause = (pause * 2).min(RECONNECT_PAUSE.1);
+            tokio::time::sleep(BACKOFF.wait(failures)).await;
+            failures += 1;
         }
     }
 

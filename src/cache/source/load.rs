@@ -1,20 +1,16 @@
 //! Reads every object of one resource at one revision: a first page, which says what revision that is, then the rest as a stream, or page by page from an
 //! etcd that has no such stream (before 3.7).
 
-use std::{
-    collections::VecDeque,
-    panic::resume_unwind,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, panic::resume_unwind, sync::Arc, time::Duration};
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::driver::COMPLAIN_EVERY;
+use super::driver::REMIND_EVERY;
 use crate::feed::machine::{LoadAt, Loaded};
 use codec::ingest::ingest;
 use etcd::{Etcd, EtcdError, KeyValue, Pages, RangeAnswer, RangeRequest};
 use model::{Broken, Included, KeyRange, Object, Revision, Storage};
+use retry::Reminder;
 use telemetry::ResourceMetrics;
 
 /// Pieces of a load that are made servable at once, in memory twice until then: pages, or some 1.5 MB from a stream.
@@ -179,7 +175,7 @@ fn after(kvs: &[KeyValue]) -> Option<Vec<u8>> {
 }
 
 async fn page(etcd: &Etcd, request: &RangeRequest, pages: &mut Pages, metrics: &ResourceMetrics) -> Result<RangeAnswer, LoadFailed> {
-    let mut complained: Option<Instant> = None;
+    let mut reminder = Reminder::every(REMIND_EVERY);
     loop {
         let asking = metrics.etcd_list();
         match etcd.page(request, pages).await {
@@ -190,8 +186,7 @@ async fn page(etcd: &Etcd, request: &RangeRequest, pages: &mut Pages, metrics: &
             Err(EtcdError::Compacted | EtcdError::Future) => return Err(LoadFailed),
             Err(error) => {
                 drop(asking);
-                if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
-                    complained = Some(Instant::now());
+                if reminder.is_due() {
                     tracing::warn!(%error, "etcd does not answer a load; asking again");
                 }
                 tokio::time::sleep(RETRY_PAUSE).await;

@@ -2,10 +2,9 @@
 //!
 //! What a revision has in a life of the resource never changes, so what is remembered is never wrong.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
 
 use model::{Epoch, Revision};
 
@@ -52,7 +51,7 @@ impl Counted {
 impl Counts {
     /// How many objects are there and after it, if that was told.
     pub(super) fn find(&self, place: Place<'_>) -> Option<usize> {
-        self.lock().iter().rev().find(|counted| counted.place() == place).map(|counted| counted.objects)
+        self.0.lock().iter().rev().find(|counted| counted.place() == place).map(|counted| counted.objects)
     }
 
     /// So many objects are there and after it.
@@ -60,16 +59,11 @@ impl Counts {
         if objects < WORTH || prefix.len() + from.len() > PLACE_BYTES_MAX {
             return;
         }
-        let mut counted = self.lock();
+        let mut counted = self.0.lock();
         if counted.len() == PLACES_MAX {
             counted.pop_front();
         }
         counted.push_back(Counted { epoch, revision, prefix: prefix.into(), from: from.into(), objects });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Counted>> {
-        // Each change under the lock is whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Learns by which labels and fields a resource should have an index: where selectors have looked in vain at many objects. Has no clock; the cacher's is enough.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use super::store::Store;
 use model::{Filter, Term};
@@ -52,7 +52,7 @@ impl Learner {
         if looked < OBJECTS_MIN || in_vain == 0 {
             return;
         }
-        let mut counted = self.lock();
+        let mut counted = self.0.lock();
         for (term, _) in filter.equalities() {
             if let Some(known) = counted.iter_mut().find(|known| known.reader == reader && known.term == term) {
                 known.in_vain += in_vain;
@@ -72,7 +72,7 @@ impl Learner {
 
     /// What this store should have an index by, if it is worth its while now. To be asked now and then.
     pub(super) fn due(&self, store: &Store) -> Option<Due> {
-        let mut counted = self.lock();
+        let mut counted = self.0.lock();
         counted.retain_mut(|known| {
             known.in_vain -= known.in_vain.div_ceil(FADING);
             known.in_vain > 0 && !store.is_indexed(&known.term)
@@ -86,10 +86,6 @@ impl Learner {
         let due = due.filter(|(_, due)| store.has_place(due)).max_by_key(|(own, due)| (due.in_vain, *own)).map(|(_, due)| due)?;
         counted.retain(|known| known.term != due.term);
         Some(due)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Counted>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -161,9 +157,9 @@ mod tests {
     fn the_number_of_terms_is_bounded() {
         let (learner, store) = (Learner::default(), store(1_000));
         (0..1_000).for_each(|field| learner.scanned(&by_field(field), 1, 1_000, 0));
-        assert_eq!(learner.lock().len(), TERMS_EACH_MAX);
+        assert_eq!(learner.0.lock().len(), TERMS_EACH_MAX);
         (0..1_000).for_each(|nth| learner.scanned(&by_field(nth), 10 + u64::from(nth), 1_000, 0));
-        assert_eq!(learner.lock().len(), TERMS_MAX);
+        assert_eq!(learner.0.lock().len(), TERMS_MAX);
         (0..12).for_each(|_| learner.scanned(&by_field(7), 2, 1_000, 0));
         assert_eq!(by_what(learner.due(&store)), Some(7), "what is asked often is not displaced");
     }

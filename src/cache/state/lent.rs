@@ -4,7 +4,9 @@
 //! still at the snapshot could not go on from it either.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::snapshot::Snapshot;
 use model::Revision;
@@ -21,14 +23,14 @@ impl Lent {
     /// The snapshot, unless it was taken back.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        lock(&self.snapshot).clone()
+        self.snapshot.lock().clone()
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
         let Some(lender) = self.lender.upgrade() else { return };
-        let mut loans = lock(&lender.0);
+        let mut loans = lender.0.lock();
         loans.lent.remove(&self.number);
     }
 }
@@ -47,7 +49,7 @@ struct Loans {
 impl Lender {
     /// Lends a snapshot whose reader goes on from this revision.
     pub(super) fn lend(self: &Arc<Self>, snapshot: Arc<Snapshot>, revision: Revision) -> Arc<Lent> {
-        let mut loans = lock(&self.0);
+        let mut loans = self.0.lock();
         loans.next += 1;
         let number = loans.next;
         let lent = Arc::new(Lent { revision, snapshot: Mutex::new(Some(snapshot)), number, lender: Arc::downgrade(self) });
@@ -59,21 +61,16 @@ impl Lender {
     pub(super) fn take_back(&self, forgotten: Revision) {
         // Let go of after the lock: the last of one takes the lock.
         let mut lent = Vec::new();
-        lock(&self.0).lent.retain(|_, one| {
+        self.0.lock().lent.retain(|_, one| {
             let Some(one) = one.upgrade() else { return false };
             let is_kept = one.revision >= forgotten;
             if !is_kept {
-                *lock(&one.snapshot) = None;
+                *one.snapshot.lock() = None;
             }
             lent.push(one);
             is_kept
         });
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change under the lock is whole.
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -88,9 +85,9 @@ mod tests {
         let [old, new] = [10, 20].map(|revision| lender.lend(snapshot(), Revision(revision)));
         // Until something was taken back they stayed.
         drop(lender.lend(snapshot(), Revision(30)));
-        assert_eq!(lock(&lender.0).lent.len(), 2);
+        assert_eq!(lender.0.lock().lent.len(), 2);
         lender.take_back(Revision(10));
-        assert!(old.snapshot().is_some() && lock(&lender.0).lent.len() == 2);
+        assert!(old.snapshot().is_some() && lender.0.lock().lent.len() == 2);
         lender.take_back(Revision(11));
         assert!(old.snapshot().is_none() && new.snapshot().is_some());
     }

@@ -11,12 +11,13 @@ use bytes::Bytes;
 use cache::state::snapshot::{Known, Snapshot};
 use catalogue::definition::{Names, NamesInUse};
 use model::{Epoch, Object, Revision};
+use retry::Backoff;
 
 /// How often a definition that is being deleted is looked at again while its instances go (spec api-surface §11.2).
 const POLL_EVERY: Duration = Duration::from_secs(5);
 
-/// Wait before a step that has failed is tried again, first and longest; doubled in between. One that etcd refuses for its size is refused for ever.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// Waits before a step that has failed is tried again. One that etcd refuses for its size is refused for ever.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(300), 0.0);
 
 /// What is known of all definitions.
 #[derive(Default)]
@@ -128,7 +129,7 @@ impl Queue {
     pub(super) fn done(&mut self, key: &[u8], after: After, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.failures = if after == After::Failed { entry.failures.saturating_add(1) } else { 0 };
-        let pause = RETRY.0.saturating_mul(1 << entry.failures.saturating_sub(1).min(16)).min(RETRY.1);
+        let pause = BACKOFF.wait(entry.failures.saturating_sub(1));
         if let Some(group) = self.groups.get_mut(&entry.group) {
             if after == After::Refused {
                 group.refused.insert(Bytes::copy_from_slice(key));

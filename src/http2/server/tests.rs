@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    PREFACE,
     hpack::{Decoder, encode_field},
     wasted::WASTED_MAX,
 };
@@ -29,7 +28,6 @@ impl Pair {
     fn within(limits: Limits) -> Self {
         let mut out = Vec::new();
         let mut pair = Self { server: Server::new(limits, &mut out), out: Vec::new() };
-        assert_eq!(pair.say(PREFACE), Ok(vec![]));
         assert_eq!(pair.say(&frame(kind::SETTINGS, 0, 0, &[])), Ok(vec![]));
         assert_eq!(pair.said(), [(kind::SETTINGS, flag::ACK, 0, vec![])]);
         pair
@@ -38,7 +36,7 @@ impl Pair {
     /// What happens when the client says this; told as text.
     fn say(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, Code> {
         let mut events = Vec::new();
-        while let Some(event) = self.server.next(&mut bytes, &mut self.out).map_err(|fault| fault.code)? {
+        while let Some(event) = self.server.next(&mut bytes, Duration::ZERO, &mut self.out).map_err(|fault| fault.code)? {
             events.push(match event {
                 Event::Request { stream, request, is_end } => {
                     self.server.keep(stream, stream);
@@ -437,9 +435,7 @@ fn what_no_client_may_send_ends_the_connection() {
     }
     let mut out = Vec::new();
     let mut early = Pair { server: Server::new(LIMITS, &mut out), out: Vec::new() };
-    assert_eq!(early.fault(&[&PREFACE[..], &get(1)].concat()), Code::PROTOCOL_ERROR);
-    let mut other = Pair { server: Server::new(LIMITS, &mut out), out: Vec::new() };
-    assert_eq!(other.fault(b"PRI * HTTP/1.1"), Code::PROTOCOL_ERROR);
+    assert_eq!(early.fault(&get(1)), Code::PROTOCOL_ERROR);
 }
 
 #[test]
@@ -462,6 +458,33 @@ fn a_goodbye_waits_until_the_client_has_heard_it() {
     let mut left = Pair::open();
     assert_eq!(left.say(&frame(kind::GOAWAY, 0, 0, &[0; 8])), texts(&[]));
     assert!(left.server.is_over());
+}
+
+#[test]
+fn a_block_of_headers_is_unfinished_until_its_last_frame() {
+    let mut pair = Pair::open();
+    let block = block(GET);
+    let (first, second, third) = (&block[..3], &block[3..5], &block[5..]);
+    let frames = [frame(kind::HEADERS, flag::END_STREAM, 1, first), frame(kind::CONTINUATION, 0, 1, second)];
+    let mut unfinished = Vec::new();
+    for frame in &frames {
+        for byte in frame.chunks(1) {
+            assert_eq!(pair.say(byte), texts(&[]));
+            unfinished.push(pair.server.unfinished());
+        }
+    }
+    let heads = [0; 9].into_iter().chain(1..=3).chain([3; 9]).chain(4..=5);
+    assert_eq!(unfinished, heads.collect::<Vec<_>>());
+    let last = frame(kind::CONTINUATION, flag::END_HEADERS, 1, third);
+    assert_eq!((pair.say(&last[..12]), pair.server.unfinished()), (texts(&[]), 5));
+    assert_eq!((pair.say(&last[12..]), pair.server.unfinished()), (texts(&["1 GET https://a/x"]), 0));
+}
+
+#[test]
+fn a_flood_ends_the_connection() {
+    let mut pair = Pair::open();
+    let pings = frame(kind::PING, 0, 0, &[0; 8]).repeat(1_000);
+    assert_eq!(pair.fault(&pings), Code::ENHANCE_YOUR_CALM);
 }
 
 /// What a client might send, whole and half.
@@ -493,6 +516,7 @@ proptest! {
             prop_assert_eq!(expected, seen);
         }
         prop_assert_eq!(&whole.out, &cut.out);
+        prop_assert_eq!(whole.server.frames.tokens(), cut.server.frames.tokens());
         super::tests::frames(&whole.out);
         prop_assert!(whole.server.streams.len() <= LIMITS.streams_max as usize);
     }

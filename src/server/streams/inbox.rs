@@ -2,13 +2,14 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::ready::ReadyQueue;
@@ -83,16 +84,12 @@ impl Inbox {
 
     fn change(&self, change: impl FnOnce(&mut State)) -> bool {
         let (reader, is_left) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             change(&mut state);
             (state.reader.take(), state.is_left)
         };
         reader.into_iter().for_each(Waker::wake);
         !is_left
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,7 +106,7 @@ impl Body for StreamBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyGone>>> {
         let data = {
-            let mut state = self.inbox.lock();
+            let mut state = self.inbox.state.lock();
             if state.data.is_empty() {
                 if let Some(trailers) = state.trailers.take() {
                     return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
@@ -131,7 +128,7 @@ impl Body for StreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        let state = self.inbox.lock();
+        let state = self.inbox.state.lock();
         state.end == End::Whole && state.data.is_empty() && state.trailers.is_none()
     }
 
@@ -143,7 +140,7 @@ impl Body for StreamBody {
 impl Drop for StreamBody {
     fn drop(&mut self) {
         let unread = {
-            let mut state = self.inbox.lock();
+            let mut state = self.inbox.state.lock();
             (state.is_left, state.reader, state.trailers) = (true, None, None);
             std::mem::take(&mut state.data).len()
         };
@@ -186,11 +183,11 @@ mod tests {
         drop(body);
         assert_eq!((taken(&marks), inbox.push(b"two", true), taken(&marks)), (3, false, 0), "the second one is given back by who pushes");
         inbox.finish(HeaderMap::from_iter([(http::header::TE, "x".parse().expect("a value"))]));
-        assert!(inbox.lock().trailers.is_none());
+        assert!(inbox.state.lock().trailers.is_none());
         let (inbox, body) = Inbox::new(1, &marks, None);
         inbox.finish(HeaderMap::new());
         drop(body);
-        assert!(inbox.lock().trailers.is_none(), "those that came before");
+        assert!(inbox.state.lock().trailers.is_none(), "those that came before");
     }
 
     #[tokio::test]

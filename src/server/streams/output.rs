@@ -32,6 +32,8 @@ pub(super) struct Output {
     bytes: Vec<u8>,
     /// How many of them are written.
     written: usize,
+    /// Bytes that were written since somebody asked.
+    gone: usize,
     is_flushed: bool,
     /// Since when the client takes nothing.
     waits_since: Option<Instant>,
@@ -42,7 +44,7 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(account: &Arc<Account>) -> Self {
-        Self { bytes: Vec::new(), written: 0, is_flushed: true, waits_since: None, account: account.clone(), held: None }
+        Self { bytes: Vec::new(), written: 0, gone: 0, is_flushed: true, waits_since: None, account: account.clone(), held: None }
     }
 
     /// Where more is put.
@@ -56,6 +58,11 @@ impl Output {
     /// Bytes that may be added before it is written.
     pub(super) fn room(&self) -> usize {
         BYTES_MAX.saturating_sub(self.bytes.len())
+    }
+
+    /// Returns how many bytes were written since this was asked.
+    pub(super) fn take_written(&mut self) -> usize {
+        std::mem::take(&mut self.gone)
     }
 
     /// Whether nothing waits.
@@ -81,7 +88,10 @@ impl Output {
         while self.written < self.bytes.len() {
             match Pin::new(&mut *io).poll_write(cx, &self.bytes[self.written..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(bytes)) => (self.written, self.is_flushed, self.waits_since) = (self.written + bytes, false, None),
+                Poll::Ready(Ok(bytes)) => {
+                    (self.written, self.is_flushed, self.waits_since) = (self.written + bytes, false, None);
+                    self.gone += bytes;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
                     self.wait_for_client();

@@ -2,11 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Wake, Waker},
 };
+
+use parking_lot::Mutex;
 
 /// What is kept of the room for marks after a turn: the streams that a crowd of watches has are marked again and again.
 const ROOM_MAX: usize = 256;
@@ -35,7 +37,7 @@ impl ReadyQueue {
 
     fn mark(&self, mark: impl FnOnce(&mut Marked)) {
         let waker = {
-            let mut marked = self.lock();
+            let mut marked = self.0.lock();
             mark(&mut marked);
             if std::mem::replace(&mut marked.is_told, true) { None } else { marked.waker.clone() }
         };
@@ -45,7 +47,7 @@ impl ReadyQueue {
     /// Takes all marks; whoever marks from now on wakes `waker`.
     pub(super) fn collect(&self, waker: &Waker, mut due: impl FnMut(u32), taken: impl FnMut((u32, usize))) {
         let bytes = {
-            let mut marked = self.lock();
+            let mut marked = self.0.lock();
             if !marked.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
                 marked.waker = Some(waker.clone());
             }
@@ -57,10 +59,6 @@ impl ReadyQueue {
             std::mem::take(&mut marked.taken)
         };
         bytes.into_iter().for_each(taken);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Marked> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -50,7 +50,7 @@ async fn connection(pipe: usize, bytes: usize, frames: &[u8]) -> (DuplexStream, 
     };
     let mut streams = Streams::new(Rewind::new(server), &Arc::default(), &Account::of_a_test(), LIMITS, LIMIT, service);
     let served = tokio::spawn(async move { poll_fn(|cx| streams.poll(cx)).await.map_err(|error| error.to_string()) });
-    let begun = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[]), frames].concat();
+    let begun = [&frame(4, 0, 0, &[])[..], frames].concat();
     client.write_all(&begun).await.expect("the server reads");
     (client, served)
 }
@@ -121,7 +121,7 @@ async fn an_answer_that_others_wait_for_has_the_time_of_a_request() {
         let mut streams = Streams::new(Rewind::new(server), &activity, &account, LIMITS, LIMIT, service);
         let _served = tokio::spawn(async move { poll_fn(|cx| streams.poll(cx)).await.map_err(|error| error.to_string()) });
         let room = [frame(4, 0, 0, &[0, 4, 0, 15, 66, 64]), frame(8, 0, 0, &100_000_000_u32.to_be_bytes())].concat();
-        client.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &room, &get(1, ROOT)].concat()).await.expect("sent");
+        client.write_all(&[&room[..], &get(1, ROOT)].concat()).await.expect("sent");
         let (began, mut taken) = (Instant::now(), 0);
         let took = loop {
             let (kind, stream, size) = next(&mut client).await;
@@ -177,7 +177,7 @@ async fn streams_that_are_reset_while_they_wait_are_forgotten() {
         poll_fn(|cx| Poll::Ready(streams.poll(cx).is_pending())).await
     };
     // No stream's window has room.
-    let mut frames = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
+    let mut frames = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
     for stream in (1..200).step_by(2) {
         frames.extend(get(stream, ROOT));
         client.write_all(&std::mem::take(&mut frames)).await.expect("there is room");
@@ -204,7 +204,7 @@ async fn streams_that_are_reset_before_their_turn_are_forgotten() {
     };
     // The windows have room for everything, and the client reads nothing.
     let room = [frame(4, 0, 0, &[0, 4, 0, 15, 66, 64]), frame(8, 0, 0, &1_000_000_u32.to_be_bytes())].concat();
-    let mut frames = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &room, &get(1, ROOT)].concat();
+    let mut frames = [&room[..], &get(1, ROOT)].concat();
     for stream in (3..400).step_by(2) {
         frames.extend([get(stream, ROOT), frame(3, 0, stream, &[0, 0, 0, 8])].concat());
         client.write_all(&std::mem::take(&mut frames)).await.expect("there is room");

@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use http2::Tokens;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
     time::{Instant, timeout, timeout_at},
@@ -18,7 +19,6 @@ use tokio::{
 use super::{
     super::{
         connections::CloseReason,
-        frames::Tokens,
         listen::Conn,
         upgraded::{Follow, Io},
     },
@@ -62,7 +62,7 @@ impl Follow for Socket {
 
 async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Box<dyn Events>, payload: Payload, info: &Conn) {
     let (mut from, mut to) = split(io);
-    let (mut pings, began) = (Tokens::new(), Instant::now());
+    let (mut pings, began) = (Tokens::default(), Instant::now());
     let until = events.deadline() + LAST_WRITE;
     let mut client = Client::new(&mut from);
     let code = loop {

@@ -3,12 +3,10 @@
 //! A burst of fifty thousand watches asked fifty thousand times, and the answers were so many small frames at once that our HTTP/2 took etcd for an
 //! attacker and broke off the connection. An answer is fresh for everybody who asked before its question was sent.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, broadcast},
     time::timeout,
@@ -51,7 +49,7 @@ impl LatestRevision {
     }
 
     fn join(self: &Arc<Self>) -> broadcast::Receiver<Latest> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if let Some(next) = &*waiting {
             return next.subscribe();
         }
@@ -64,7 +62,7 @@ impl LatestRevision {
     /// Queries for all who have joined until the query before is done.
     async fn run_next(self: Arc<Self>) {
         let _in_flight = timeout(NEXT_AFTER, self.in_flight.acquire()).await;
-        let Some(asked) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let Some(asked) = self.waiting.lock().take() else { return };
         let answer = (self.query)().await;
         // Nobody may be left who wants to know.
         let _ = asked.send(answer);

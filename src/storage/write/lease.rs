@@ -1,9 +1,8 @@
 //! etcd leases of objects that expire: Events live an hour. One lease serves many, for etcd pays for each (spec api-surface §10.5).
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::{Writer, failure::WriteError};
 use catalogue::Served;
@@ -33,14 +32,14 @@ struct Lease {
 impl Leases {
     /// The lease in use, with one more object on it; none when it is too old or full.
     fn take(&self, now: Instant) -> Option<i64> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         let lease = current.as_mut().filter(|lease| now < lease.until && lease.objects < OBJECTS_MAX)?;
         lease.objects += 1;
         Some(lease.id)
     }
 
     fn put(&self, lease: Lease) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
+        *self.current.lock() = Some(lease);
     }
 }
 

@@ -21,7 +21,6 @@ mod metadata;
 mod names;
 mod namespace;
 pub mod object_ref;
-mod offload;
 pub mod options;
 mod patch;
 mod patch_request;

@@ -2,9 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     Writer,
@@ -42,7 +43,7 @@ impl TerminatingNamespaces {
 
     /// Those that are remembered still; the others are forgotten.
     fn recent(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Instant>> {
-        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.since.lock();
         since.retain(|_, at| now.saturating_duration_since(*at) < REMEMBERED_FOR);
         since
     }

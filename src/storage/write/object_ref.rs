@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::{StatusSubject, WriteError},
-    offload::{Admitted, LARGE_BYTES},
 };
 use catalogue::Served;
 use codec::ingest::ingest;
 use etcd::{KeyValue, RangeRequest};
 use model::{Broken, Object, Revision};
+use offload::{Admitted, LARGE_BYTES};
 use registry::Resource;
 
 /// Names one object of one served resource, whether it exists or not.

@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use prometheus::IntCounter;
 
 /// Bytes of lines that wait for the disk or the pipe; some 5,000 lines.
@@ -53,7 +54,7 @@ impl Lines {
 
     /// Takes a whole line, or drops it.
     pub(super) fn offer(&self, line: &[u8]) {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.queue.lock();
         if queue.bytes + line.len() > QUEUE_BYTES_MAX {
             return self.0.counters.full.inc();
         }
@@ -66,16 +67,11 @@ impl Lines {
     pub(super) fn flush(&self, limit: Duration) {
         let busy = |queue: &mut Queue| queue.writing || !queue.lines.is_empty();
         // Out of time or done: there is nothing else to do.
-        let _ = self.0.done.wait_timeout_while(self.0.lock(), limit, busy);
+        let _ = self.0.done.wait_while_for(&mut self.0.queue.lock(), busy, limit);
     }
 }
 
 impl Shared {
-    /// The queue is whole between any two of its lines of code: a panic elsewhere leaves nothing to mend.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn write(&self, mut sink: impl Write) {
         let mut torn = false;
         loop {
@@ -96,7 +92,7 @@ impl Shared {
 
     /// The next line, when there is one; the one before is done with.
     fn next(&self) -> Vec<u8> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.writing = false;
         loop {
             if let Some(line) = queue.lines.pop_front() {
@@ -107,7 +103,7 @@ impl Shared {
             // What a burst took goes back.
             queue.lines.shrink_to(16);
             self.done.notify_all();
-            queue = self.came.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.came.wait(&mut queue);
         }
     }
 }
@@ -142,7 +138,7 @@ mod tests {
     impl Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let count = self.words.recv().unwrap_or(Ok(usize::MAX))?.min(bytes.len());
-            self.taken.lock().expect("a test's lock").extend(&bytes[..count]);
+            self.taken.lock().extend(&bytes[..count]);
             Ok(count)
         }
 
@@ -175,7 +171,7 @@ mod tests {
         fn written(self) -> String {
             drop(self.words);
             self.lines.flush(Duration::from_secs(60));
-            let taken = self.taken.lock().expect("a test's lock");
+            let taken = self.taken.lock();
             String::from_utf8(taken.clone()).expect("text")
         }
     }

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus::IntCounter;
 use tracing::callsite::Identifier;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -46,7 +46,7 @@ impl<F> Paced<F> {
 impl Sites {
     /// Whether a line may be written, and how many were left out before it.
     fn admit(&self, metadata: &Metadata<'_>, now: Instant) -> Option<u64> {
-        let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sites = self.0.lock();
         let site = sites.entry(metadata.callsite()).or_insert(Site { lines: AT_ONCE, since: now, left_out: 0 });
         site.admit(now)
     }

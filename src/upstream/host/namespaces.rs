@@ -2,17 +2,19 @@
 //! once for all who wait, and with a share for each who asks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{StatusCode, Uri};
+use parking_lot::{Mutex, MutexGuard};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
 use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, NdjsonStream, SingleFlight, Streamed, TooMany};
+use retry::Backoff;
 
 /// Of the namespaces, client-go's size of a page.
 const PAGE: usize = 500;
@@ -31,9 +33,8 @@ pub const CONNECTIONS_MAX: usize = 2 + QUESTIONS_MAX;
 const NAME_BYTES_MAX: usize = 63;
 /// How long a question waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Waits between tries of the reflector, from the first one to the longest.
-const RETRY: Duration = Duration::from_millis(500);
-const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Waits between tries of the reflector; each is up to twice as long.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(30), 1.0);
 
 /// How a namespace is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,12 +164,12 @@ impl Namespaces {
 
     /// Follows them for ever.
     pub async fn follow(&self) {
-        let mut pause = RETRY;
+        let mut failures = 0;
         loop {
             let began = Instant::now();
             let Err(why) = self.listed_and_watched().await else {
                 // The host has forgotten where we were; one that does so each time is asked no faster.
-                sleep(RETRY).await;
+                sleep(BACKOFF.first).await;
                 continue;
             };
             let is_new = self.known().wrong.replace(why.clone()).is_none_or(|old| old != why);
@@ -176,9 +177,9 @@ impl Namespaces {
                 tracing::warn!(%why, "the host's namespaces cannot be followed; what is known of them counts");
             }
             // One that went well for a while begins anew.
-            pause = if began.elapsed() > RETRY_MAX { RETRY } else { pause };
-            sleep(pause.mul_f64(1.0 + rand::random::<f64>())).await;
-            pause = (pause * 2).min(RETRY_MAX);
+            failures = if began.elapsed() > BACKOFF.max { 0 } else { failures };
+            sleep(BACKOFF.wait(failures)).await;
+            failures += 1;
         }
     }
 
@@ -259,7 +260,7 @@ impl Namespaces {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -96,7 +96,7 @@ fn asked() -> Request<Full<Bytes>> {
 }
 
 fn open(upstream: &Upstream<Full<Bytes>>) -> usize {
-    upstream.connections.lock().expect("no panic").iter().map(PooledConnection::streams).sum()
+    upstream.connections.lock().iter().map(PooledConnection::streams).sum()
 }
 
 /// Each takes a while; all of those who have asked leave at once.
@@ -122,7 +122,7 @@ async fn what_is_given_up_keeps_its_place_until_upstream_is_done() {
         sleep(Duration::from_millis(20)).await;
     }
     assert_eq!((open(&upstream), server.asked().len()), (0, 100), "each has ended");
-    assert!(upstream.connections.lock().expect("no panic").iter().all(|connection| !connection.is_worn()));
+    assert!(upstream.connections.lock().iter().all(|connection| !connection.is_worn()));
 }
 
 /// Answers without an end can only be reset.
@@ -131,7 +131,7 @@ async fn resets_wear_no_connection_out() {
     let server = Server::speaking(&[b"h2"], |_| Reaction::Giant).await;
     let upstream = upstream(&server);
     let of_joe = upstream.send(asked(), JOE).await.expect("an answer");
-    let has_worn = || upstream.connections.lock().expect("no panic").iter().any(PooledConnection::is_worn);
+    let has_worn = || upstream.connections.lock().iter().any(PooledConnection::is_worn);
     // Each of somebody else: nobody has to pause.
     let patience = Instant::now() + SOON * 4;
     for nth in 0.. {
@@ -143,7 +143,7 @@ async fn resets_wear_no_connection_out() {
     }
     assert!(has_worn());
     let more = upstream.send(asked(), JOE).await.expect("an answer");
-    assert!(!has_worn() && !upstream.retired.lock().expect("no panic").is_empty(), "it takes no more requests");
+    assert!(!has_worn() && !upstream.retired.lock().is_empty(), "it takes no more requests");
     let mut body = of_joe.response.into_body();
     assert!(body.frame().await.is_some_and(|frame| frame.is_ok()), "what is under way on it goes on");
     drop((more, body));

@@ -5,15 +5,16 @@ mod modes;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use go::quote::quoted;
 use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
 use super::request_header::{extra_key, remove_prefixed, text, texts};
-use crate::recent::Recent;
 use crate::user::User;
+use recent::Recent;
 
 pub use modes::Mode;
 
@@ -78,12 +79,12 @@ pub struct Impersonated {
 #[derive(Debug)]
 pub struct Impersonation {
     /// How users, by the digests of their names, did it last. That is tried first, and its no is what they are told.
-    last: Mutex<Recent<Mode>>,
+    last: Mutex<Recent<[u8; 32], Mode, ()>>,
 }
 
 impl Default for Impersonation {
     fn default() -> Impersonation {
-        Impersonation { last: Mutex::new(Recent::new(USERS_MAX)) }
+        Impersonation { last: Mutex::new(Recent::new(USERS_MAX, usize::MAX)) }
     }
 }
 
@@ -124,14 +125,14 @@ impl Impersonation {
         verb: &str,
         ask: &mut dyn FnMut(&User, &Question) -> Result<(), String>,
     ) -> Result<Impersonated, Forbidden> {
-        let key = Sha256::digest(&requestor.name).into();
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        let key: [u8; 32] = Sha256::digest(&requestor.name).into();
+        let last = self.last.lock().get(&key, ()).copied();
         let mut first = None;
         for mode in last.into_iter().chain(Mode::ALL.into_iter().filter(|mode| Some(*mode) != last)) {
             match mode.check(wanted, requestor, verb, ask) {
                 Some(Ok(user)) => {
                     if last != Some(mode) {
-                        self.last.lock().unwrap_or_else(PoisonError::into_inner).put(key, mode);
+                        self.last.lock().put(key, mode, 0, (), None);
                     }
                     return Ok(Impersonated { user, mode });
                 }

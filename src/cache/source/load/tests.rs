@@ -1,6 +1,6 @@
 //! Loads from etcds whose streams break off, or that have none, and whose pages are too large.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use etcd::{PAGE_GROWTH, PAGE_KEYS_FIRST};
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -43,7 +43,7 @@ impl Kv for Breaking {
     type RangeStreamStream = BoxStream<'static, Result<RangeStreamResponse, Status>>;
 
     async fn range(&self, request: Request<proto::RangeRequest>) -> Answer<RangeResponse> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.get_ref().limit);
+        self.asked.lock().push(request.get_ref().limit);
         let answer = self.client.kv.clone().range(request).await?;
         let bytes: usize = answer.get_ref().kvs.iter().map(|kv| kv.value.len()).sum();
         if bytes > self.page_bytes_max {
@@ -101,7 +101,7 @@ async fn large_values_after_small_ones_are_read_in_small_pages() {
     let (storage, metrics) = (Arc::new(Storage::test_config_maps()), Arc::new(Metrics::new()).resource("", "configmaps"));
     let loaded = load(&etcd, (&storage, None), "/registry/", LoadAt::Newest, &metrics).await.expect("nothing is compacted");
     assert_eq!((loaded.objects.len(), loaded.broken.len()), (count, 0));
-    let asked = asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let asked = asked.lock().clone();
     assert_eq!(asked[..5], [16, 64, 256, 64, 16], "a quarter of what is too large: {asked:?}");
     assert!(asked.windows(2).all(|two| two[1] <= two[0] * i64::from(PAGE_GROWTH)), "{asked:?}");
 }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Number, Value};
 
 use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, PATHS_BYTES_MAX, TOLD_BYTES_MAX, long_paths};
-use go::quote::quoted_byte;
+use go::scanner::Scanner;
 
 /// A document that could be read.
 pub(super) struct Read {
@@ -34,10 +34,7 @@ pub(super) enum DuplicateKeys {
 pub(super) fn parse(bytes: &[u8], duplicate_keys: DuplicateKeys) -> Result<Read, String> {
     let mut parser = Parser::new(bytes, duplicate_keys);
     let value = parser.value()?;
-    parser.skip_space();
-    if parser.at < bytes.len() {
-        return Err(parser.unexpected("after top-level value"));
-    }
+    parser.scanner.end()?;
     let duplicates = parser.duplicates.into_iter().map(Duplicate::Field).collect();
     Ok(Read { value, duplicates, overflow: parser.overflow })
 }
@@ -52,9 +49,8 @@ pub(super) fn order(bytes: &[u8], paths: impl IntoIterator<Item = (String, usize
 }
 
 struct Parser<'a> {
-    bytes: &'a [u8],
+    scanner: Scanner<'a>,
     duplicate_keys: DuplicateKeys,
-    at: usize,
     depth: usize,
     /// Where we are, as duplicates are told: `spec.a[0]`.
     path: String,
@@ -70,36 +66,44 @@ struct Parser<'a> {
     met: Vec<String>,
 }
 
-const END: &str = "unexpected end of JSON input";
-/// What Go reads for a byte that is no UTF-8 and for half of a surrogate pair.
-const REPLACEMENT: char = '\u{fffd}';
-
 impl<'a> Parser<'a> {
     fn new(bytes: &'a [u8], duplicate_keys: DuplicateKeys) -> Self {
         let (path, duplicates, warnings, awaited, met) = Default::default();
         let paths_room = PATHS_BYTES_MAX;
-        Self { bytes, duplicate_keys, at: 0, depth: 0, path, paths_room, duplicates, warnings, told_bytes: 0, overflow: None, awaited, met }
+        Self {
+            scanner: Scanner::new(bytes),
+            duplicate_keys,
+            depth: 0,
+            path,
+            paths_room,
+            duplicates,
+            warnings,
+            told_bytes: 0,
+            overflow: None,
+            awaited,
+            met,
+        }
     }
 
     fn value(&mut self) -> Result<Value, String> {
-        match self.token()? {
+        match self.scanner.token()? {
             b'{' => self.nested(Self::object),
             b'[' => self.nested(Self::array),
-            b'"' => self.string().map(Value::String),
-            b't' => self.literal("true", Value::Bool(true)),
-            b'f' => self.literal("false", Value::Bool(false)),
-            b'n' => self.literal("null", Value::Null),
+            b'"' => self.scanner.string().map(Value::String),
+            b't' => self.scanner.literal("true").map(|()| Value::Bool(true)),
+            b'f' => self.scanner.literal("false").map(|()| Value::Bool(false)),
+            b'n' => self.scanner.literal("null").map(|()| Value::Null),
             b'-' | b'0'..=b'9' => self.number(),
-            _ => Err(self.unexpected("looking for beginning of value")),
+            _ => Err(self.scanner.unexpected("looking for beginning of value")),
         }
     }
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
         if self.depth == BODY_DEPTH_MAX {
-            return Err(self.unexpected("exceeded max depth"));
+            return Err(self.scanner.unexpected("exceeded max depth"));
         }
         self.depth += 1;
-        self.at += 1;
+        self.scanner.skip();
         let value = read(self);
         self.depth -= 1;
         value
@@ -108,19 +112,19 @@ impl<'a> Parser<'a> {
     fn object(&mut self) -> Result<Value, String> {
         let mut members = Map::new();
         let parent = self.path.len();
-        if self.token()? == b'}' {
-            self.at += 1;
+        if self.scanner.token()? == b'}' {
+            self.scanner.skip();
             return Ok(Value::Object(members));
         }
         loop {
-            if self.token()? != b'"' {
-                return Err(self.unexpected("looking for beginning of object key string"));
+            if self.scanner.token()? != b'"' {
+                return Err(self.scanner.unexpected("looking for beginning of object key string"));
             }
-            let key = self.string()?;
-            if self.token()? != b':' {
-                return Err(self.unexpected("after object key"));
+            let key = self.scanner.string()?;
+            if self.scanner.token()? != b':' {
+                return Err(self.scanner.unexpected("after object key"));
             }
-            self.at += 1;
+            self.scanner.skip();
             if parent > 0 {
                 self.path.push('.');
             }
@@ -138,10 +142,10 @@ impl<'a> Parser<'a> {
                     members.insert(key, value);
                 }
             }
-            match self.token()? {
-                b',' => self.at += 1,
-                b'}' => break self.at += 1,
-                _ => return Err(self.unexpected("after object key:value pair")),
+            match self.scanner.token()? {
+                b',' => self.scanner.skip(),
+                b'}' => break self.scanner.skip(),
+                _ => return Err(self.scanner.unexpected("after object key:value pair")),
             }
         }
         Ok(Value::Object(members))
@@ -150,8 +154,8 @@ impl<'a> Parser<'a> {
     fn array(&mut self) -> Result<Value, String> {
         let mut items = Vec::new();
         let parent = self.path.len();
-        if self.token()? == b']' {
-            self.at += 1;
+        if self.scanner.token()? == b']' {
+            self.scanner.skip();
             return Ok(Value::Array(items));
         }
         loop {
@@ -159,10 +163,10 @@ impl<'a> Parser<'a> {
             self.count_path()?;
             items.push(self.value()?);
             self.path.truncate(parent);
-            match self.token()? {
-                b',' => self.at += 1,
-                b']' => break self.at += 1,
-                _ => return Err(self.unexpected("after array element")),
+            match self.scanner.token()? {
+                b',' => self.scanner.skip(),
+                b']' => break self.scanner.skip(),
+                _ => return Err(self.scanner.unexpected("after array element")),
             }
         }
         Ok(Value::Array(items))
@@ -195,42 +199,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
-        for letter in word.bytes() {
-            if self.found() != letter {
-                return Err(self.unexpected(&format!("in literal {word} (expecting {})", quoted_byte(letter))));
-            }
-            self.at += 1;
-        }
-        Ok(value)
-    }
-
     fn number(&mut self) -> Result<Value, String> {
-        let start = self.at;
-        let mut integer = true;
-        if self.found() == b'-' {
-            self.at += 1;
-        }
-        if self.found() == b'0' {
-            self.at += 1;
-        } else {
-            self.digits("in numeric literal")?;
-        }
-        if self.found() == b'.' {
-            integer = false;
-            self.at += 1;
-            self.digits("after decimal point in numeric literal")?;
-        }
-        if matches!(self.found(), b'e' | b'E') {
-            integer = false;
-            self.at += 1;
-            if matches!(self.found(), b'+' | b'-') {
-                self.at += 1;
-            }
-            self.digits("in exponent of numeric literal")?;
-        }
-        let text = String::from_utf8_lossy(&self.bytes[start..self.at]);
-        if let Some(exact) = text.parse::<i64>().ok().filter(|_| integer) {
+        let (text, is_integer) = self.scanner.number()?;
+        let text = String::from_utf8_lossy(text);
+        if let Some(exact) = text.parse::<i64>().ok().filter(|_| is_integer) {
             return Ok(exact.into());
         }
         let number = text.parse().ok().and_then(Number::from_f64);
@@ -238,107 +210,6 @@ impl<'a> Parser<'a> {
             self.overflow.get_or_insert_with(|| text.into_owned());
         }
         Ok(number.map_or_else(|| 0.into(), Value::Number))
-    }
-
-    /// One digit and all that follow it.
-    fn digits(&mut self, context: &str) -> Result<(), String> {
-        if !self.found().is_ascii_digit() {
-            return Err(self.unexpected(context));
-        }
-        while self.found().is_ascii_digit() {
-            self.at += 1;
-        }
-        Ok(())
-    }
-
-    fn string(&mut self) -> Result<String, String> {
-        self.at += 1;
-        let mut text = String::new();
-        loop {
-            let rest = &self.bytes[self.at..];
-            let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).ok_or(END)?;
-            push_lossy(&mut text, &rest[..plain]);
-            self.at += plain;
-            match self.found() {
-                b'"' => {
-                    self.at += 1;
-                    return Ok(text);
-                }
-                b'\\' => {
-                    self.at += 1;
-                    text.push(self.escape()?);
-                }
-                _ => return Err(self.unexpected("in string literal")),
-            }
-        }
-    }
-
-    /// What follows a backslash.
-    fn escape(&mut self) -> Result<char, String> {
-        let plain = match self.found() {
-            letter @ (b'"' | b'\\' | b'/') => char::from(letter),
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                self.at += 1;
-                return self.code_point();
-            }
-            _ => return Err(self.unexpected("in string escape code")),
-        };
-        self.at += 1;
-        Ok(plain)
-    }
-
-    /// What follows `\u`: a surrogate takes its other half along.
-    fn code_point(&mut self) -> Result<char, String> {
-        let first = self.hexadecimal()?;
-        if !(0xd800..0xdc00).contains(&first) || !self.bytes[self.at..].starts_with(b"\\u") {
-            return Ok(char::from_u32(first).unwrap_or(REPLACEMENT));
-        }
-        let back = self.at;
-        self.at += 2;
-        let second = self.hexadecimal()?;
-        if (0xdc00..0xe000).contains(&second) {
-            return Ok(char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00)).unwrap_or(REPLACEMENT));
-        }
-        self.at = back;
-        Ok(REPLACEMENT)
-    }
-
-    fn hexadecimal(&mut self) -> Result<u32, String> {
-        let mut number = 0;
-        for _ in 0..4 {
-            let Some(digit) = char::from(self.found()).to_digit(16) else {
-                return Err(self.unexpected("in \\u hexadecimal character escape"));
-            };
-            number = number * 16 + digit;
-            self.at += 1;
-        }
-        Ok(number)
-    }
-
-    /// The next byte that is no space.
-    fn token(&mut self) -> Result<u8, String> {
-        self.skip_space();
-        self.bytes.get(self.at).copied().ok_or_else(|| END.to_owned())
-    }
-
-    fn skip_space(&mut self) {
-        while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
-    }
-
-    /// The byte here. Go sees a space at the end, and so do its errors.
-    fn found(&self) -> u8 {
-        self.bytes.get(self.at).copied().unwrap_or(b' ')
-    }
-
-    fn unexpected(&self, context: &str) -> String {
-        format!("invalid character {} {context}", quoted_byte(self.found()))
     }
 }
 
@@ -353,27 +224,13 @@ fn merge(old: &mut Map<String, Value>, new: Map<String, Value>) {
     }
 }
 
-/// Each byte that belongs to no character becomes a replacement character.
-fn push_lossy(text: &mut String, mut bytes: &[u8]) {
-    loop {
-        match std::str::from_utf8(bytes) {
-            Ok(rest) => return text.push_str(rest),
-            Err(broken) => {
-                let (good, rest) = bytes.split_at(broken.valid_up_to());
-                text.push_str(&String::from_utf8_lossy(good));
-                text.push(REPLACEMENT);
-                bytes = &rest[1..];
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use go::scanner::END;
 
     fn read(text: &str) -> Value {
         parse(text.as_bytes(), DuplicateKeys::Last).map(|read| read.value).expect("JSON")

@@ -1,0 +1,188 @@
+//! Work that takes a processor for long leaves the threads of requests, the feed and watches to others, a few pieces at a time.
+//!
+//! [`apart`] is for work that must go on in its task, [`Offload`] for that of writes, in turns, and [`long`] for what can be sent to a thread of its own.
+
+use std::{panic::resume_unwind, sync::LazyLock, thread::available_parallelism};
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::{block_in_place, spawn_blocking},
+};
+
+use fair::{Turn, Turns};
+use telemetry::contain;
+
+/// Bytes of JSON, YAML or protobuf from which on work is large. The worst bodies cost a microsecond for each byte (docs/performance.md): what is smaller
+/// keeps a thread for some twenty milliseconds at most, commonly for a fraction of one; to leave the thread costs some ten microseconds.
+pub const LARGE_BYTES: usize = 16 << 10;
+
+/// Bytes of a merge patch, or a strategic one, from which on to apply it is large work: each may touch all of an object. Every JSON patch is, whose copies
+/// may double the object with each operation.
+pub const LARGE_PATCH_BYTES: usize = 1 << 10;
+
+/// Pieces of large work that run at the same time, at least; on more cores half as many as there are. Others wait their turn, as long as their requests may.
+const AT_ONCE_MIN: usize = 2;
+
+/// Bytes of a body or an object from which on it may keep a thread for a second and a hundred MB: the others keep one turn for themselves.
+const HUGE_BYTES: usize = 256 << 10;
+
+/// Requests with large bodies or on large objects that are under way at the same time, from their first turn to etcd's answer: a tree may take fifty times
+/// the memory of its bytes.
+const REQUESTS_AT_ONCE: usize = 8;
+
+/// Other requests that are under way at the same time: more than etcd takes at once, and less than a GB of trees.
+const SMALL_AT_ONCE: usize = 1_024;
+
+/// How much large work of writes runs at a time.
+pub struct Offload {
+    turns: Turns,
+    requests: Turns,
+    small: Turns,
+    /// Requests with huge bodies: one fewer than there are turns.
+    huge: Turns,
+}
+
+/// A request that is in; out when this is dropped.
+pub struct Entered {
+    _huge: Option<Turn>,
+    _request: Turn,
+}
+
+impl Default for Offload {
+    fn default() -> Self {
+        Self {
+            turns: Turns::new(at_once()),
+            requests: Turns::new(REQUESTS_AT_ONCE),
+            small: Turns::new(SMALL_AT_ONCE),
+            huge: Turns::new(at_once() - 1),
+        }
+    }
+}
+
+fn at_once() -> usize {
+    available_parallelism().map_or(AT_ONCE_MIN, |cores| (cores.get() / 2).max(AT_ONCE_MIN))
+}
+
+impl Offload {
+    /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
+    pub async fn enter(&self, is_large: bool, bytes: usize) -> Entered {
+        // First this one: who waits for it takes no place of others.
+        let huge = if bytes >= HUGE_BYTES { Some(self.huge.take().await) } else { None };
+        let requests = if is_large || bytes >= LARGE_BYTES { &self.requests } else { &self.small };
+        Entered { _huge: huge, _request: requests.take().await }
+    }
+
+    /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
+    /// given up in the middle.
+    pub async fn take<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
+        if !is_large {
+            return work();
+        }
+        let _turn = self.turns.take().await;
+        apart(work)
+    }
+}
+
+/// Long computations that run at the same time; others wait their turn, as long as their requests may. Each may hold several copies of a list.
+const LONG_AT_ONCE: usize = 4;
+
+static LONG: LazyLock<Turns> = LazyLock::new(|| Turns::new(LONG_AT_ONCE));
+
+/// Runs `work` on a thread of its own, where it may take its time. Once begun it is not given up, whoever waits for it.
+pub async fn long<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let turn = LONG.take().await;
+    let done = spawn_blocking(move || {
+        let _turn = turn;
+        contain(work)
+    });
+    done.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+}
+
+/// Does work that takes long, so that others go on meanwhile.
+pub fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        // There is no other thread that could go on.
+        RuntimeFlavor::CurrentThread => work(),
+        _ => block_in_place(work),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    /// On a runtime with one thread for tasks, which the work would keep from everything else.
+    #[test]
+    fn others_run_meanwhile() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
+        let (done, wait) = mpsc::channel();
+        let work = runtime.spawn(async move { Offload::default().take(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
+        let told = runtime.spawn(async move { done.send(7) });
+        assert_eq!(runtime.block_on(told).expect("no panic"), Ok(()));
+        assert_eq!(runtime.block_on(work).expect("no panic"), Ok(7), "nobody could tell it");
+    }
+
+    #[tokio::test]
+    async fn huge_bodies_leave_room_for_others() {
+        let offload = Offload::default();
+        let mut huge = Vec::new();
+        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(true, HUGE_BYTES)).await {
+            huge.push(entered);
+        }
+        assert_eq!(huge.len(), at_once() - 1);
+        assert!(tokio::time::timeout(Duration::from_secs(10), offload.enter(true, HUGE_BYTES - 1)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_requests_leave_room_for_small_ones() {
+        let offload = Offload::default();
+        let mut large = Vec::new();
+        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(false, LARGE_BYTES)).await {
+            large.push(entered);
+        }
+        assert_eq!(large.len(), REQUESTS_AT_ONCE);
+        assert!(tokio::time::timeout(Duration::from_millis(20), offload.enter(false, 0)).await.is_ok());
+    }
+
+    #[test]
+    fn few_run_at_once() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
+        let offload = std::sync::Arc::new(Offload::default());
+        let (entered, seen) = mpsc::channel();
+        let (go, gate) = mpsc::channel::<()>();
+        let gate = std::sync::Arc::new(parking_lot::Mutex::new(gate));
+        for i in 0..=at_once() {
+            let (offload, entered, gate) = (offload.clone(), entered.clone(), gate.clone());
+            runtime.spawn(async move {
+                offload
+                    .take(true, || {
+                        entered.send(i).expect("somebody counts");
+                        gate.lock().recv().expect("it is opened")
+                    })
+                    .await;
+            });
+        }
+        let long = Duration::from_secs(10);
+        for _ in 0..at_once() {
+            seen.recv_timeout(long).expect("there is room");
+        }
+        assert!(seen.recv_timeout(Duration::from_millis(50)).is_err(), "there is no room for one more");
+        go.send(()).expect("they wait");
+        seen.recv_timeout(long).expect("one has left");
+        for _ in 0..at_once() {
+            go.send(()).expect("they wait");
+        }
+    }
+
+    /// On a runtime of one thread, which the work would keep from everything else.
+    #[tokio::test]
+    async fn others_run_while_it_takes_long() {
+        let (done, wait) = mpsc::channel();
+        let work = tokio::spawn(long(move || wait.recv_timeout(Duration::from_secs(10))));
+        tokio::task::yield_now().await;
+        done.send(7).expect("it waits");
+        assert_eq!(work.await.expect("no panic"), Ok(7));
+    }
+}
