@@ -16,7 +16,6 @@ use super::{
     extras,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
-    offload::offload,
     partial,
     piece_body::{PieceBody, Pieces},
     resource::ResourceRequest,
@@ -27,6 +26,7 @@ use super::{
 use codec::{self, Document, GzipList, Include, Listing, Media, stored};
 use go::url::Query;
 use model::Object;
+use offload::run_on_thread;
 use registry::representation::{self, Representation};
 use storage::read::{
     options::ListOptions,
@@ -397,7 +397,7 @@ impl Call<'_> {
         work: impl FnOnce() -> T + Send + 'static,
         timer: &mut RequestTimer,
     ) -> Result<T, Response> {
-        self.in_time(pin!(async { Ok(offload(work).await) }), timer).await
+        self.in_time(pin!(async { Ok(run_on_thread(work).await) }), timer).await
     }
 
     fn scope(&self, options: &ListOptions) -> Scope {

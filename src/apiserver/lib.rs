@@ -38,7 +38,6 @@ mod limit;
 mod line;
 mod looked_at;
 mod mutate;
-mod offload;
 mod openapi;
 pub mod origins;
 mod own;

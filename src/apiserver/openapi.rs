@@ -23,11 +23,11 @@ use super::{
     accept::clause::{Clause, clauses},
     api::Api,
     context::Authorized,
-    offload::offload,
     respond::{Reply, held},
 };
 use catalogue::{Catalogue, openapi::Document};
 use go::{calendar::civil, url::Query};
+use offload::run_on_thread;
 
 const JSON: &str = "application/json";
 /// What kube-apiserver says of the index, which is JSON.
@@ -44,7 +44,7 @@ pub(super) async fn serve(State(api): State<Arc<Api>>, context: Authorized, Path
     let (reply, made) = (context.reply.clone(), context.clone());
     let answered = async {
         let hold = context.conn.unread.take(OPENAPI_BYTES).await;
-        held(offload(move || answer(&reply, (&request, &made.line.query), &resources.catalogue, &rest)).await, Some(hold))
+        held(run_on_thread(move || answer(&reply, (&request, &made.line.query), &resources.catalogue, &rest)).await, Some(hold))
     };
     timeout_at(context.until, answered).await.unwrap_or_else(|_| context.timed_out())
 }

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use dashmap::{DashMap, Entry};
+use dashmap::{DashMap, Entry as Slot};
 
 /// Accounts for a value until it is dropped.
 pub type Guard = Box<dyn Any + Send + Sync>;
@@ -39,7 +39,7 @@ impl<T: Eq + Hash> Interner<T> {
         // Dropped after the lock: the last of one takes the lock.
         let mut others = Vec::new();
         let entry = self.by_hash.entry(hash);
-        if let Entry::Occupied(same) = &entry {
+        if let Slot::Occupied(same) = &entry {
             for other in same.get().iter().filter_map(Weak::upgrade) {
                 if other.value == value {
                     return Ok(Interned(other));

@@ -26,7 +26,7 @@ use crate::state::{
 };
 use codec::{Encoder, ingest};
 use model::{Batch, Change, Epoch, Event, Feed, GivenUp, Included, Revision, Storage};
-use offload::apart;
+use offload::run_blocking;
 use telemetry::ResourceMetrics;
 
 /// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
@@ -215,7 +215,7 @@ impl Cacher {
             }
             let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             // The feed and other cachers go on meanwhile.
-            let done = if action.is_long() { apart(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
+            let done = if action.is_long() { run_blocking(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
             self.metrics.cache_events_received.inc_by(done.events as u64);
             self.metrics.cache_events_dispatched.inc_by(done.events as u64);
             self.metrics.cache_initializations.inc_by(done.loads as u64);

@@ -1,6 +1,6 @@
 //! Work that takes a processor for long leaves the threads of requests, the feed and watches to others, a few pieces at a time.
 //!
-//! [`apart`] is for work that must go on in its task, [`Offload`] for that of writes, in turns, and [`long`] for what can be sent to a thread of its own.
+//! [`run_blocking`] is for work that must go on in its task, [`Offload`] for that of writes, in turns, and [`run_on_thread`] for what can be sent to a thread of its own.
 
 use std::{panic::resume_unwind, sync::LazyLock, thread::available_parallelism};
 
@@ -42,8 +42,8 @@ pub struct Offload {
     huge: Turns,
 }
 
-/// A request that is in; out when this is dropped.
-pub struct Entered {
+/// The admission of a request, until it is dropped.
+pub struct Admitted {
     _huge: Option<Turn>,
     _request: Turn,
 }
@@ -65,21 +65,21 @@ fn at_once() -> usize {
 
 impl Offload {
     /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
-    pub async fn enter(&self, is_large: bool, bytes: usize) -> Entered {
+    pub async fn admit(&self, is_large: bool, bytes: usize) -> Admitted {
         // First this one: who waits for it takes no place of others.
         let huge = if bytes >= HUGE_BYTES { Some(self.huge.take().await) } else { None };
         let requests = if is_large || bytes >= LARGE_BYTES { &self.requests } else { &self.small };
-        Entered { _huge: huge, _request: requests.take().await }
+        Admitted { _huge: huge, _request: requests.take().await }
     }
 
     /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
     /// given up in the middle.
-    pub async fn take<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
+    pub async fn run<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
         if !is_large {
             return work();
         }
         let _turn = self.turns.take().await;
-        apart(work)
+        run_blocking(work)
     }
 }
 
@@ -89,7 +89,7 @@ const LONG_AT_ONCE: usize = 4;
 static LONG: LazyLock<Turns> = LazyLock::new(|| Turns::new(LONG_AT_ONCE));
 
 /// Runs `work` on a thread of its own, where it may take its time. Once begun it is not given up, whoever waits for it.
-pub async fn long<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub async fn run_on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let turn = LONG.take().await;
     let done = spawn_blocking(move || {
         let _turn = turn;
@@ -99,7 +99,7 @@ pub async fn long<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// Does work that takes long, so that others go on meanwhile.
-pub fn apart<T>(work: impl FnOnce() -> T) -> T {
+pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         // There is no other thread that could go on.
         RuntimeFlavor::CurrentThread => work(),
@@ -118,7 +118,7 @@ mod tests {
     fn others_run_meanwhile() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
         let (done, wait) = mpsc::channel();
-        let work = runtime.spawn(async move { Offload::default().take(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
+        let work = runtime.spawn(async move { Offload::default().run(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
         let told = runtime.spawn(async move { done.send(7) });
         assert_eq!(runtime.block_on(told).expect("no panic"), Ok(()));
         assert_eq!(runtime.block_on(work).expect("no panic"), Ok(7), "nobody could tell it");
@@ -128,22 +128,22 @@ mod tests {
     async fn huge_bodies_leave_room_for_others() {
         let offload = Offload::default();
         let mut huge = Vec::new();
-        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(true, HUGE_BYTES)).await {
-            huge.push(entered);
+        while let Ok(admitted) = tokio::time::timeout(Duration::from_millis(20), offload.admit(true, HUGE_BYTES)).await {
+            huge.push(admitted);
         }
         assert_eq!(huge.len(), at_once() - 1);
-        assert!(tokio::time::timeout(Duration::from_secs(10), offload.enter(true, HUGE_BYTES - 1)).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_secs(10), offload.admit(true, HUGE_BYTES - 1)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn large_requests_leave_room_for_small_ones() {
         let offload = Offload::default();
         let mut large = Vec::new();
-        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(false, LARGE_BYTES)).await {
-            large.push(entered);
+        while let Ok(admitted) = tokio::time::timeout(Duration::from_millis(20), offload.admit(false, LARGE_BYTES)).await {
+            large.push(admitted);
         }
         assert_eq!(large.len(), REQUESTS_AT_ONCE);
-        assert!(tokio::time::timeout(Duration::from_millis(20), offload.enter(false, 0)).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_millis(20), offload.admit(false, 0)).await.is_ok());
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
             let (offload, entered, gate) = (offload.clone(), entered.clone(), gate.clone());
             runtime.spawn(async move {
                 offload
-                    .take(true, || {
+                    .run(true, || {
                         entered.send(i).expect("somebody counts");
                         gate.lock().recv().expect("it is opened")
                     })
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn others_run_while_it_takes_long() {
         let (done, wait) = mpsc::channel();
-        let work = tokio::spawn(long(move || wait.recv_timeout(Duration::from_secs(10))));
+        let work = tokio::spawn(run_on_thread(move || wait.recv_timeout(Duration::from_secs(10))));
         tokio::task::yield_now().await;
         done.send(7).expect("it waits");
         assert_eq!(work.await.expect("no panic"), Ok(7));
