@@ -126,7 +126,7 @@ impl Call<'_> {
 
     /// An object that is no stored one, or not yet read back, as JSON in the shape that is asked for.
     pub(super) fn shaped(&self, is_scale: bool, object: &Value) -> Vec<u8> {
-        let (encoders, custom) = (&self.resource.encoders, self.resource.served.custom);
+        let (encoders, custom) = (&self.resource.encoders, self.resource.served.is_custom());
         match self.form.shape {
             Shape::Partial(partial) => stored::render(false, &stored::only_metadata(partial.version, object)),
             Shape::Whole | Shape::Table(_) if is_scale => encoders.scale(self.representation()).render(false, object),

@@ -52,7 +52,7 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
         return context.refused(&Status::method_not_allowed());
     }
     let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
-    let custom = resource.served.custom;
+    let custom = resource.served.is_custom();
     let mut response = ResourceRequest { api, context, path, resource }.answer(request).await;
     if extras::get(&response).is_some_and(|extras| extras.upgrade.is_some()) {
         return response;
@@ -74,7 +74,7 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
 
 /// GET; for custom resources, which no router guards, HEAD is one too.
 pub(super) fn is_get(resource: &Resource, method: &Method) -> bool {
-    *method == Method::GET || (*method == Method::HEAD && resource.served.custom)
+    *method == Method::GET || (*method == Method::HEAD && resource.served.is_custom())
 }
 
 /// A request on a resource that is served.
@@ -108,7 +108,7 @@ impl<'a> ResourceRequest<'a> {
             Err(status) => return context.refused(&status),
         };
         let upgrade = Upgrade::asked(&mut request);
-        let asked = match (self.resource.served.custom, is_watch) {
+        let asked = match (self.resource.served.is_custom(), is_watch) {
             (false, false) if path.name.is_some() => Asked::BuiltIn,
             (false, false) => Asked::BuiltInList,
             (false, true) => Asked::BuiltInWatch,
@@ -120,7 +120,7 @@ impl<'a> ResourceRequest<'a> {
             Err(status) => return context.refused(&status),
         };
         // The metadata of a built-in is the same in every version.
-        let needs_conversion = call.resource.served.custom || !matches!(call.form.shape, Shape::Partial(_));
+        let needs_conversion = call.resource.served.is_custom() || !matches!(call.form.shape, Shape::Partial(_));
         if let (Some(status), true) = (call.unconvertible(), needs_conversion) {
             return context.refused(&status);
         }
@@ -167,7 +167,7 @@ impl<'a> ResourceRequest<'a> {
     /// 405: the resource has no such verb.
     pub(super) fn unsupported(&self, method: &Method) -> Status {
         let served = &self.resource.served;
-        if served.custom {
+        if served.is_custom() {
             // Of a method without a verb the text begins with a space.
             return Status::verb_not_supported(verb(method), &served.group, &served.resource);
         }
