@@ -28,7 +28,7 @@ const MOVED_PART: usize = 10;
 /// How often a failure is told.
 const REMIND_EVERY: Duration = Duration::from_secs(300);
 
-/// Tells and moves for ever.
+/// Publishes the count of watches and moves some, for ever.
 pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
     let own = format!("{KEYS}/{group}/{}", uuid::Uuid::new_v4().simple());
     let (mut written, mut reminder) = (None::<Revision>, Reminder::every(REMIND_EVERY));

@@ -52,7 +52,7 @@ struct Parser<'a> {
     scanner: Scanner<'a>,
     duplicate_keys: DuplicateKeys,
     depth: usize,
-    /// Where we are, as duplicates are told: `spec.a[0]`.
+    /// Where we are, as duplicates are reported: `spec.a[0]`.
     path: String,
     /// Bytes that the paths may still have.
     paths_room: usize,
