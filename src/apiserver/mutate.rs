@@ -87,7 +87,7 @@ impl Call<'_> {
         let scope = if self.path.name.is_some() { Scope::Resource } else { Scope::Namespace };
         let mut timer = self.resource.requests.request(write.verb(), scope);
         let media = self.media(write, request.headers());
-        let asked = if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn };
+        let asked = if self.resource.served.is_custom() { Asked::Custom } else { Asked::BuiltIn };
         let accepted = self.arrived.reply.negotiate(asked);
         // PATCH looks at the type of the body first, PUT only after everything else.
         self.form = accepted.as_ref().ok().copied().unwrap_or_default();
@@ -128,13 +128,13 @@ impl Call<'_> {
     /// What is asked for, if the resource has it.
     fn wanted(&self, method: &Method) -> Result<Write, Status> {
         let served = &self.resource.served;
-        let has = |verb: &str| served.has_verb(verb) || served.custom;
+        let has = |verb: &str| served.has_verb(verb) || served.is_custom();
         let sub = |verb: &str| self.path.subresource.as_deref().filter(|name| served.subresource_with(name, verb).is_some());
         let in_one_place = !served.namespaced || self.path.namespace.is_some() || self.path.odd.no_namespace;
         let write = match (method, self.path.name.is_some(), self.path.subresource.is_some()) {
             (&Method::POST, false, _) if in_one_place && has("create") => Some(Write::Create),
             // The body alone says what is created.
-            (&Method::POST, true, false) if served.custom && has("create") => Some(Write::Create),
+            (&Method::POST, true, false) if served.is_custom() && has("create") => Some(Write::Create),
             (&Method::POST, true, true) => match sub("create") {
                 Some("binding") => Some(Write::Bind),
                 Some("eviction") => Some(Write::Evict),
@@ -152,14 +152,14 @@ impl Call<'_> {
             },
             (&Method::DELETE, true, false) if has("delete") => Some(Write::Delete),
             (&Method::DELETE, false, _) if in_one_place && has("deletecollection") => Some(Write::DeleteCollection),
-            (&Method::PUT, false, _) if served.custom => return Err(Status::bad_request("name must be provided")),
+            (&Method::PUT, false, _) if served.is_custom() => return Err(Status::bad_request("name must be provided")),
             _ => None,
         };
         write.ok_or_else(|| self.unsupported(method))
     }
 
     fn media(&self, write: Write, headers: &HeaderMap) -> Result<Media, Status> {
-        let custom = self.resource.served.custom;
+        let custom = self.resource.served.is_custom();
         if write.is_patch() {
             return content_type::patch(headers, custom).map(Media::Patch);
         }
@@ -192,7 +192,7 @@ impl Call<'_> {
             _ => Part::Main,
         };
         let record = self.reply().record();
-        let custom = self.resource.served.custom && write != Write::ReplaceScale;
+        let custom = self.resource.served.is_custom() && write != Write::ReplaceScale;
         let tell = |object: &Value| {
             if let Some(record) = record {
                 record.requested(object, |object| stored::render(custom, object));
@@ -302,7 +302,7 @@ impl Call<'_> {
                 Answer::Status { code: StatusCode::OK, body }
             }
             Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
-                let body = self.resource.encoders.whole().encoder.render(served.custom, &object);
+                let body = self.resource.encoders.whole().encoder.render(served.is_custom(), &object);
                 Answer::Status { code: StatusCode::ACCEPTED, body }
             }
             Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false, stored: None }),

@@ -12,11 +12,11 @@ pub(super) fn mismatch(asked: Shape, served: &Served, is_scale: bool, is_list: b
     match (asked.list, is_list) {
         (true, true) | (false, false) => None,
         (false, true) => {
-            let go = if served.custom { "*unstructured.UnstructuredList".to_owned() } else { format!("{}List", go_type(served)) };
+            let go = if served.is_custom() { "*unstructured.UnstructuredList".to_owned() } else { format!("{}List", go_type(served)) };
             Some(Status::not_acceptable_as(format!("you requested PartialObjectMetadata, but the requested object is a list ({go})")))
         }
         // An `Unstructured` passes for a list until its items are asked for.
-        (true, false) if served.custom => Some(Status::internal("content is not a list".to_owned())),
+        (true, false) if served.is_custom() => Some(Status::internal("content is not a list".to_owned())),
         (true, false) => {
             let go = if is_scale { "*autoscaling.Scale".to_owned() } else { go_type(served) };
             Some(Status::not_acceptable_as(format!(

@@ -15,7 +15,7 @@ pub(super) const NO_NAMESPACE: &str = "Namespace parameter required.";
 /// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1). Only reads see all namespaces of a custom
 /// resource at once; a built-in's path exists for them, and the method is refused.
 pub(super) fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> bool {
-    let custom = resource.served.custom;
+    let custom = resource.served.is_custom();
     // A built-in's route has so many parts and no more.
     if path.odd.longer && !custom || path.odd.no_namespace && !resource.served.namespaced {
         return false;
@@ -26,7 +26,7 @@ pub(super) fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Met
         (true, None, _) if path.odd.no_namespace && !custom => true,
         (true, None, _) if path.odd.no_name && !custom => false,
         (true, None, Some(_)) => custom && path.legacy_watch,
-        (true, None, None) if resource.served.custom => is_get(resource, method) || path.legacy_watch,
+        (true, None, None) if resource.served.is_custom() => is_get(resource, method) || path.legacy_watch,
         _ => true,
     }
 }
@@ -57,11 +57,11 @@ impl Call<'_> {
             };
             let is_written = matches!(*method, Method::PUT | Method::PATCH);
             return Err(match verbs.iter().any(|verb| served.subresource_with(subresource, verb).is_some()) {
-                true if !served.custom || is_written => Status::bad_request("name must be provided"),
+                true if !served.is_custom() || is_written => Status::bad_request("name must be provided"),
                 _ => self.unsupported_without_name(method),
             });
         }
-        if odd.no_namespace && name.is_some() && !legacy_watch && !served.custom {
+        if odd.no_namespace && name.is_some() && !legacy_watch && !served.is_custom() {
             return Err(Status::bad_request(NO_NAMESPACE));
         }
         Ok(())
@@ -71,15 +71,15 @@ impl Call<'_> {
     fn unsupported_without_name(&self, method: &Method) -> Status {
         let served = &self.resource.served;
         match *method {
-            Method::GET | Method::HEAD if served.custom => Status::verb_not_supported("list", &served.group, &served.resource),
-            Method::DELETE if served.custom => Status::verb_not_supported("deletecollection", &served.group, &served.resource),
+            Method::GET | Method::HEAD if served.is_custom() => Status::verb_not_supported("list", &served.group, &served.resource),
+            Method::DELETE if served.is_custom() => Status::verb_not_supported("deletecollection", &served.group, &served.resource),
             _ => self.unsupported(method),
         }
     }
 
     fn no_subresource(&self) -> Status {
         let served = &self.resource.served;
-        match (served.custom, self.path.name.as_deref()) {
+        match (served.is_custom(), self.path.name.as_deref()) {
             (true, name) => Status::not_found(&served.group, &served.resource, name.unwrap_or_default()),
             _ => Status::not_found_generic(),
         }

@@ -78,7 +78,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         return whole(reply.status(&Status::method_not_allowed()));
     }
     let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
-    let custom = resource.served.custom;
+    let custom = resource.served.is_custom();
     let mut response = answer(api, path, resource, request).await;
     if response.extensions().get::<Handshake>().is_some() {
         return response;
@@ -123,7 +123,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
         Err(status) => return whole(reply.status(&status)),
     };
     let upgrade = Upgrade::asked(&mut request);
-    let asked = match (call.resource.served.custom, is_watch) {
+    let asked = match (call.resource.served.is_custom(), is_watch) {
         (false, false) if call.path.name.is_some() => Asked::BuiltIn,
         (false, false) => Asked::BuiltInList,
         (false, true) => Asked::BuiltInWatch,
@@ -136,7 +136,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     };
     let call = Call { arrived: Arrived { reply, ..call.arrived }, form, ..call };
     // The metadata of a built-in is the same in every version.
-    let needs_conversion = call.resource.served.custom || !matches!(form.shape, Shape::Partial(_));
+    let needs_conversion = call.resource.served.is_custom() || !matches!(form.shape, Shape::Partial(_));
     if let (Some(status), true) = (call.unconvertible(), needs_conversion) {
         return whole(call.arrived.reply.status(&status));
     }
@@ -153,7 +153,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
 
 /// GET; for custom resources, which no router guards, HEAD is one too.
 pub(super) fn is_get(resource: &Resource, method: &Method) -> bool {
-    *method == Method::GET || (*method == Method::HEAD && resource.served.custom)
+    *method == Method::GET || (*method == Method::HEAD && resource.served.is_custom())
 }
 
 /// What rows of a Table include; the word when it is none.
@@ -244,7 +244,7 @@ impl Call<'_> {
 
     /// An object that is no stored one, or not yet read back, as JSON in the shape that is asked for.
     pub(super) fn shaped(&self, is_scale: bool, object: &Value) -> Vec<u8> {
-        let (encoders, custom) = (&self.resource.encoders, self.resource.served.custom);
+        let (encoders, custom) = (&self.resource.encoders, self.resource.served.is_custom());
         match self.form.shape {
             Shape::Partial(partial) => stored::render(false, &stored::only_metadata(partial.version, object)),
             Shape::Whole | Shape::Table(_) if is_scale => encoders.scale(self.representation()).render(false, object),
@@ -568,7 +568,7 @@ impl Call<'_> {
     /// 405: the resource has no such verb.
     pub(super) fn unsupported(&self, method: &Method) -> Status {
         let served = &self.resource.served;
-        if served.custom {
+        if served.is_custom() {
             // Of a method without a verb the text begins with a space.
             return Status::verb_not_supported(verb(method), &served.group, &served.resource);
         }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{
     rules::Rules,
-    served::{Conversion, Labels, Served, Subresource, UnknownLabel},
+    served::{BuiltIn, Conversion, Labels, Origin, Served, Subresource, UnknownLabel},
 };
 use model::{FieldPath, Shape, Storage};
 
@@ -158,19 +158,17 @@ impl Row {
             categories: self.categories.clone(),
             storage: Arc::clone(storage),
             conversion: self.conversion.clone(),
-            custom: false,
-            bookmark_zero: self.bookmark_zero.clone(),
-            bookmark_annotations: self.bookmark_annotations.clone(),
+            origin: Origin::BuiltIn(BuiltIn {
+                bookmark_zero: self.bookmark_zero.clone(),
+                bookmark_annotations: self.bookmark_annotations.clone(),
+            }),
             warning: self.warning.clone(),
             stored_as: self.stored_as.clone(),
-            scale: None,
             storage_version_hash: self.hash.clone(),
-            printer_columns: Vec::new(),
             rules: self.rules,
             verbs: self.verbs.clone(),
             subresources: self.subresources.clone(),
             labels: self.labels(storage),
-            listed: !matches!(self.conversion, Conversion::Refused(_)),
         }
     }
 
@@ -276,15 +274,26 @@ mod tests {
         }
     }
 
+    fn built_in(served: &Served) -> &BuiltIn {
+        match &served.origin {
+            Origin::BuiltIn(built_in) => built_in,
+            Origin::Custom(_) => panic!("{} is a built-in", served.resource),
+        }
+    }
+
     #[test]
-    fn bookmarks_are_json() {
+    fn every_bookmark_is_json() {
         for served in &BUILT_INS.served {
-            let text = format!("{{\"metadata\":{{\"annotations\":{{{}}}}}{}}}", served.bookmark_annotations, served.bookmark_zero);
+            let text = format!(
+                "{{\"metadata\":{{\"annotations\":{{{}}}}}{}}}",
+                built_in(served).bookmark_annotations,
+                built_in(served).bookmark_zero
+            );
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}: {text}", served.storage.id);
         }
-        assert_eq!(find("", "v1", "pods").bookmark_zero, r#","spec":{"containers":null},"status":{}"#);
-        assert_eq!(find("", "v1", "configmaps").bookmark_zero, "");
-        assert_eq!(find("apps", "v1", "daemonsets").bookmark_annotations, r#""deprecated.daemonset.template.generation":"0""#);
+        assert_eq!(built_in(find("", "v1", "pods")).bookmark_zero, r#","spec":{"containers":null},"status":{}"#);
+        assert_eq!(built_in(find("", "v1", "configmaps")).bookmark_zero, "");
+        assert_eq!(built_in(find("apps", "v1", "daemonsets")).bookmark_annotations, r#""deprecated.daemonset.template.generation":"0""#);
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl<'a> Listed<'a> {
 
 impl GroupVersion {
     pub(super) fn listed(&self) -> impl Iterator<Item = &Served> {
-        self.resources.values().map(|served| &**served).filter(|served| served.listed)
+        self.resources.values().map(|served| &**served).filter(|served| served.is_listed())
     }
 
     pub(super) fn is_listed(&self) -> bool {
@@ -270,7 +270,7 @@ fn response_kind<'a>(served: &'a Served, sub: &'a Subresource) -> ResponseKind<'
 }
 
 fn own_group_version(served: &Served) -> (&str, &str) {
-    if served.custom { (&served.group, &served.version) } else { ("", "") }
+    if served.is_custom() { (&served.group, &served.version) } else { ("", "") }
 }
 
 fn scope(namespaced: bool) -> &'static str {

@@ -27,7 +27,7 @@ pub use builtins::Review;
 pub use definition::Definition;
 pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};
-pub use served::{Conversion, Offer, ScalePaths, Served, Subresource};
+pub use served::{BuiltIn, Conversion, Custom, Offer, Origin, ScalePaths, Served, Subresource};
 
 use builtins::BUILT_INS;
 use model::{Shape, Storage};
@@ -321,9 +321,9 @@ mod tests {
         let groups = BUILT_INS.group_versions.iter().map(|known| known.group.as_str()).chain(built_in);
         for group in groups.filter(|group| !group.is_empty()) {
             let catalogue = Catalogue::new(&[widgets(group, "v9")]);
-            assert!(!catalogue.all_served().any(|served| served.custom), "{group}");
+            assert!(!catalogue.all_served().any(|served| served.is_custom()), "{group}");
         }
-        assert!(Catalogue::new(&[widgets("apps.ex.io", "v9")]).all_served().any(|served| served.custom));
+        assert!(Catalogue::new(&[widgets("apps.ex.io", "v9")]).all_served().any(|served| served.is_custom()));
     }
 
     #[test]

@@ -33,31 +33,49 @@ pub struct Served {
     pub storage: Arc<Storage>,
     /// How its objects are made from the stored ones.
     pub conversion: Conversion,
-    /// Whether a CustomResourceDefinition declares it: sorted keys, other texts for some errors.
-    pub custom: bool,
-    /// JSON text that follows `"metadata":{…}` in a BOOKMARK of a built-in: the zero values of its Go type (spec list-watch §4.5). Starts with a
-    /// comma or is empty.
-    pub bookmark_zero: String,
-    /// JSON members that the annotations of its BOOKMARKs have besides `k8s.io/initial-events-end`, which sorts after them; mostly empty. A
-    /// DaemonSet has `"deprecated.daemonset.template.generation":"0"`, in plain bookmarks too.
-    pub bookmark_annotations: String,
+    /// Who declares it, and what only such resources have.
+    pub origin: Origin,
     /// apiVersion under which new values are stored.
     pub stored_as: String,
-    /// Where a custom resource keeps what its `/scale` shows; a built-in has it where its Go type has it.
-    pub scale: Option<ScalePaths>,
     /// What a `Warning` header tells of a deprecated resource; mostly empty (spec api-surface §3.7).
     pub warning: String,
     /// Hash of the stored group, version and kind for discovery (spec api-surface §2.1); empty when the storage version is not served.
     pub storage_version_hash: String,
-    /// Columns of its Table that its definition names; none for a built-in, whose columns `codec` knows.
-    pub printer_columns: Vec<PrinterColumn>,
     /// How it is written.
     pub rules: Rules,
     pub(super) verbs: Vec<String>,
     pub(super) subresources: Vec<Subresource>,
     pub(super) labels: Labels,
-    /// Whether discovery shows it: not before its definition is established, nor when it is refused.
-    pub(super) listed: bool,
+}
+
+/// Who declares a resource.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Kubernetes' own code.
+    BuiltIn(BuiltIn),
+    /// A CustomResourceDefinition: sorted keys, other texts for some errors.
+    Custom(Custom),
+}
+
+/// What only a built-in resource has. The columns of its Table, and where its `/scale` is, are known to the code.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// JSON text that follows `"metadata":{…}` in a BOOKMARK: the zero values of its Go type (spec list-watch §4.5). Starts with a comma or is empty.
+    pub bookmark_zero: String,
+    /// JSON members that the annotations of its BOOKMARKs have besides `k8s.io/initial-events-end`, which sorts after them; mostly empty. A
+    /// DaemonSet has `"deprecated.daemonset.template.generation":"0"`, in plain bookmarks too.
+    pub bookmark_annotations: String,
+}
+
+/// What only a custom resource has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Custom {
+    /// Where it keeps what its `/scale` shows.
+    pub scale: Option<ScalePaths>,
+    /// Columns of its Table that its definition names.
+    pub printer_columns: Vec<PrinterColumn>,
+    /// Whether its definition is established: discovery does not list it before.
+    pub established: bool,
 }
 
 /// How a stored object becomes the served one.
@@ -143,7 +161,32 @@ pub(super) enum UnknownLabel {
 }
 
 impl Served {
-    /// `v1`, `apps/v1`.
+    /// Whether a CustomResourceDefinition declares it.
+    #[must_use]
+    pub fn is_custom(&self) -> bool {
+        matches!(self.origin, Origin::Custom(_))
+    }
+
+    /// Columns of its Table that its definition names; none for a built-in, whose columns `codec` knows.
+    #[must_use]
+    pub fn printer_columns(&self) -> &[PrinterColumn] {
+        match &self.origin {
+            Origin::BuiltIn(_) => &[],
+            Origin::Custom(custom) => &custom.printer_columns,
+        }
+    }
+
+    /// Whether discovery lists it: not before its definition is established, nor when it is refused.
+    #[must_use]
+    pub(super) fn is_listed(&self) -> bool {
+        let is_established = match &self.origin {
+            Origin::BuiltIn(_) => true,
+            Origin::Custom(custom) => custom.established,
+        };
+        is_established && !matches!(self.conversion, Conversion::Refused(_))
+    }
+
+    /// The API version of its group: `v1`, `apps/v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)

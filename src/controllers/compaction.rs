@@ -17,18 +17,15 @@ struct Round {
     /// How often the key was written, as far as we know.
     version: i64,
     /// etcd's revision one interval ago: what the next round may forget.
-    remembered: Revision,
+    remembered: Option<Revision>,
 }
 
 impl Round {
     /// The next round after etcd's answer: what we remember then, and what etcd should forget now.
     fn next(self, revision: Revision, outcome: &Result<(), Versioned>) -> (Self, Option<Revision>) {
         match outcome {
-            Ok(()) => {
-                let forget = Some(self.remembered).filter(|r| *r != Revision::ZERO);
-                (Self { version: self.version + 1, remembered: revision }, forget)
-            }
-            Err(found) => (Self { version: found.version, remembered: revision }, None),
+            Ok(()) => (Self { version: self.version + 1, remembered: Some(revision) }, self.remembered),
+            Err(found) => (Self { version: found.version, remembered: Some(revision) }, None),
         }
     }
 }
@@ -54,7 +51,7 @@ async fn run(etcd: &Etcd, interval: Duration) {
 }
 
 async fn turn(etcd: &Etcd, round: Round) -> Result<Round, EtcdError> {
-    let value = Bytes::from(round.remembered.0.to_string());
+    let value = Bytes::from(round.remembered.unwrap_or_default().0.to_string());
     let (revision, outcome) = etcd.put_if_version(Bytes::from_static(KEY), value, round.version).await?;
     let (next, forget) = round.next(revision, &outcome);
     if let Some(forget) = forget {
@@ -74,15 +71,15 @@ mod tests {
     #[test]
     fn the_winner_forgets_what_it_remembered_one_round_ago() {
         let (first, forget) = Round::default().next(Revision(100), &Ok(()));
-        assert_eq!((first, forget), (Round { version: 1, remembered: Revision(100) }, None));
+        assert_eq!((first, forget), (Round { version: 1, remembered: Some(Revision(100)) }, None));
         let (second, forget) = first.next(Revision(200), &Ok(()));
-        assert_eq!((second, forget), (Round { version: 2, remembered: Revision(200) }, Some(Revision(100))));
+        assert_eq!((second, forget), (Round { version: 2, remembered: Some(Revision(200)) }, Some(Revision(100))));
     }
 
     #[test]
     fn the_loser_learns_the_version_and_forgets_nothing() {
         let found = Versioned { version: 7, value: Bytes::from_static(b"90") };
-        let (next, forget) = Round { version: 3, remembered: Revision(50) }.next(Revision(120), &Err(found));
-        assert_eq!((next, forget), (Round { version: 7, remembered: Revision(120) }, None));
+        let (next, forget) = Round { version: 3, remembered: Some(Revision(50)) }.next(Revision(120), &Err(found));
+        assert_eq!((next, forget), (Round { version: 7, remembered: Some(Revision(120)) }, None));
     }
 }

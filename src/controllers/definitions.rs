@@ -126,7 +126,7 @@ async fn has_instances(controllers: &Controllers, group: &str, plural: &str) -> 
 /// Deletes what the cache has of the resource; what finalizers hold goes later, and is looked at again.
 async fn delete_instances(controllers: &Controllers, group: &str, plural: &str) -> Result<(), WriteError> {
     let resources = controllers.resources.load_full();
-    let Some(resource) = resources.iter().find(|r| r.served.custom && r.served.group == group && r.served.resource == plural).cloned()
+    let Some(resource) = resources.iter().find(|r| r.served.is_custom() && r.served.group == group && r.served.resource == plural).cloned()
     else {
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };

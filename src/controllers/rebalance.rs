@@ -30,7 +30,7 @@ const LOG_EVERY: Duration = Duration::from_secs(300);
 /// Tells and moves for ever.
 pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
     let own = format!("{KEYS}/{group}/{}", uuid::Uuid::new_v4().simple());
-    let (mut written, mut complained) = (Revision::ZERO, None::<Instant>);
+    let (mut written, mut complained) = (None::<Revision>, None::<Instant>);
     loop {
         let count = access.watches();
         match told(&etcd, (&group, &own), count, &mut written).await {
@@ -57,13 +57,13 @@ pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
 }
 
 /// Writes how many we have, and reads how many the others have.
-async fn told(etcd: &Etcd, (group, own): (&str, &str), count: usize, written: &mut Revision) -> Result<Vec<usize>, EtcdError> {
+async fn told(etcd: &Etcd, (group, own): (&str, &str), count: usize, written: &mut Option<Revision>) -> Result<Vec<usize>, EtcdError> {
     let lease = etcd.grant_lease(LEASE_SECONDS).await?;
     let value = Bytes::from(count.to_string());
     match etcd.put_if(Bytes::from(own.to_owned()), value, *written, lease).await? {
-        Outcome::Written(revision) => *written = revision,
+        Outcome::Written(revision) => *written = Some(revision),
         // Our lease had run out, or an answer was lost: the next look writes.
-        Outcome::Changed(found) => *written = found.map_or(Revision::ZERO, |found| found.mod_revision),
+        Outcome::Changed(found) => *written = found.map(|found| found.mod_revision),
     }
     let range = RangeRequest {
         key: format!("{KEYS}/{group}/").into_bytes(),

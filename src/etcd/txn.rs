@@ -19,13 +19,13 @@ pub enum Outcome {
 }
 
 impl Etcd {
-    /// Puts `value` if `key` was last written at `expected`; zero means that the key must not exist. `lease` 0 is none, and detaches any.
+    /// Puts `value` if `key` was last written at `expected`; without one the key must not exist (to etcd, its revision is zero). `lease` 0 is none, and detaches any.
     ///
     /// # Errors
     /// See [`EtcdError`]. `Unavailable` and `Deadline` leave open whether it was written: this is never tried twice unless it was not sent.
-    pub async fn put_if(&self, key: Bytes, value: Bytes, expected: Revision, lease: i64) -> Result<Outcome, EtcdError> {
+    pub async fn put_if(&self, key: Bytes, value: Bytes, expected: Option<Revision>, lease: i64) -> Result<Outcome, EtcdError> {
         let put = PutRequest { key: key.clone().into(), value: value.into(), lease, ..PutRequest::default() };
-        self.write_if(key, expected, put.into()).await
+        self.write_if(key, expected.unwrap_or_default(), put.into()).await
     }
 
     /// Deletes `key` if it was last written at `expected`.

@@ -24,7 +24,7 @@ use tokio::{
 
 use cache::cacher::{Handle, cacher};
 use cache::source::{driver::Command, load::load};
-use catalogue::{Catalogue, Offer, Served};
+use catalogue::{Catalogue, Offer, Origin, Served};
 use codec::Encoder;
 use definitions::Definitions;
 use etcd::Etcd;
@@ -297,8 +297,11 @@ fn since_epoch() -> Duration {
 /// How a served resource is written.
 fn encoder(served: &Served) -> Encoder {
     let api_version = served.api_version();
-    if served.custom {
-        return Encoder::custom(&api_version, &served.kind, &served.list_kind);
+    let (kind, list_kind) = (&served.kind, &served.list_kind);
+    match &served.origin {
+        Origin::Custom(_) => Encoder::custom(&api_version, kind, list_kind),
+        Origin::BuiltIn(built_in) => {
+            Encoder::built_in_annotated(&api_version, kind, list_kind, &built_in.bookmark_zero, &built_in.bookmark_annotations)
+        }
     }
-    Encoder::built_in_annotated(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero, &served.bookmark_annotations)
 }

@@ -100,7 +100,7 @@ impl Encoders {
     pub fn scale(&self, representation: Representation) -> Encoder {
         match representation.shape {
             Shape::Table(version, include) => {
-                let table = Arc::new(Table::of_scale(self.served.custom));
+                let table = Arc::new(Table::of_scale(self.served.is_custom()));
                 Encoder::table(version, table, include, &self.whole.encoder, self.now)
             }
             Shape::Whole | Shape::Metadata(_) => (*self.whole.encoder).clone(),
@@ -121,7 +121,7 @@ impl Encoders {
                 (Encoder::metadata_only(version, &served.storage), api_version.into(), kind)
             }
             Shape::Table(version, include) => {
-                let table = self.table.get_or_init(|| Arc::new(Table::of(&served.storage, &served.printer_columns)));
+                let table = self.table.get_or_init(|| Arc::new(Table::of(&served.storage, served.printer_columns())));
                 let encoder = Encoder::table(version, table.clone(), include, &self.whole.encoder, self.now);
                 let name = format!("{} {version:?} {include:?}", self.whole.name).into();
                 return NamedEncoder { encoder: Arc::new(encoder), name };

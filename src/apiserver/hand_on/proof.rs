@@ -119,7 +119,7 @@ impl Proof {
         }
         match self.verdicts.load().get(&resource.served.storage.id).map(|judged| &judged.verdict) {
             // A custom resource is where its definition is.
-            None => resource.served.custom,
+            None => resource.served.is_custom(),
             Some(Verdict::Whole | Verdict::Untold(_)) => true,
             Some(Verdict::Wrong(_)) => false,
         }
@@ -205,7 +205,7 @@ impl Proof {
             has_lost |= is_wrong && !was_wrong;
             let labels = [&*resource.served.storage.group, &*resource.served.storage.resource];
             api.metrics.incomplete.with_label_values(&labels).set(i64::from(is_wrong));
-            if verdict == Verdict::Whole && resource.served.custom {
+            if verdict == Verdict::Whole && resource.served.is_custom() {
                 now.remove(id);
             } else {
                 now.insert(id.clone(), Judged { name, verdict });
@@ -285,7 +285,7 @@ impl Replica {
     fn trust_all(&self, api: &Api) {
         let resources = api.resources.load();
         let judged = |resource: &Arc<Resource>| Judged { name: name(resource), verdict: Verdict::Whole };
-        let built_ins = resources.iter().filter(|resource| !resource.served.custom);
+        let built_ins = resources.iter().filter(|resource| !resource.served.is_custom());
         let all: HashMap<ResourceId, Judged> = built_ins.map(|r| (r.served.storage.id.clone(), judged(r))).collect();
         self.proof.verdicts.store(Arc::new(all));
     }
@@ -303,12 +303,12 @@ impl Replica {
         for resource in resources.iter() {
             let id = &resource.served.storage.id;
             let is_asked = !matches!(resource.served.conversion, Conversion::Refused(_))
-                && (resource.served.custom || self.follow.reads(&resource.served, None));
+                && (resource.served.is_custom() || self.follow.reads(&resource.served, None));
             if !is_asked || !all.insert(id.clone()) {
                 continue;
             }
             let known = resource.handle.published.known();
-            has_new |= !resource.served.custom && known.is_ready() && known.snapshot.broken.is_empty() && !self.is_judged(id);
+            has_new |= !resource.served.is_custom() && known.is_ready() && known.snapshot.broken.is_empty() && !self.is_judged(id);
             if !known.is_ready() || !known.snapshot.broken.is_empty() {
                 continue;
             }

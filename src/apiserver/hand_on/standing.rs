@@ -42,7 +42,7 @@ impl Replica {
             notes.push("what upstream serves may not be read".to_owned());
         }
         let resources = api.resources.load();
-        let others = resources.iter().filter(|resource| !resource.served.custom && !self.follow.reads(&resource.served, None));
+        let others = resources.iter().filter(|resource| !resource.served.is_custom() && !self.follow.reads(&resource.served, None));
         let others: BTreeSet<String> =
             others.map(|resource| format!("{}/{}", resource.served.api_version(), resource.served.resource)).collect();
         if !others.is_empty() {
@@ -68,12 +68,12 @@ impl Replica {
 
     /// Whether a resource is one that upstream has as this server has it.
     pub(super) fn is_ours(&self, resource: &Resource, part: Option<&str>) -> bool {
-        resource.served.custom || self.follow.reads(&resource.served, part)
+        resource.served.is_custom() || self.follow.reads(&resource.served, part)
     }
 
     /// Whether upstream's release shows a resource as this server does: the objects, and their Tables where one is asked for.
     fn shows(&self, resource: &Resource, is_table: bool) -> bool {
-        resource.served.custom || self.follow.shows(&resource.served, is_table)
+        resource.served.is_custom() || self.follow.shows(&resource.served, is_table)
     }
 
     /// Ends the watches of what upstream answers from now on; twice, for one may have begun meanwhile.

@@ -12,7 +12,7 @@ use crate::{
     builtins::{field_index, members},
     order::preferred_first,
     rules,
-    served::{Conversion, Labels, ScalePaths, Served, Subresource, UnknownLabel, api_version},
+    served::{Conversion, Custom, Labels, Origin, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
 use go::quote::quoted;
 use model::{FieldPath, Object, PrinterColumn, Shape, Storage, Structural};
@@ -136,7 +136,6 @@ impl Draft<'_> {
     }
 
     fn served_version(&self, version: &Version<'_>, storage: &Arc<Storage>) -> Served {
-        let conversion = self.conversion(version);
         Served {
             group: self.group.clone(),
             version: version.name.clone(),
@@ -148,20 +147,19 @@ impl Draft<'_> {
             short_names: self.names.short_names.clone(),
             categories: self.names.categories.clone(),
             storage: Arc::clone(storage),
-            listed: self.established && !matches!(conversion, Conversion::Refused(_)),
-            conversion,
-            custom: true,
-            bookmark_zero: String::new(),
-            bookmark_annotations: String::new(),
+            conversion: self.conversion(version),
+            origin: Origin::Custom(Custom {
+                scale: version.scale.clone(),
+                printer_columns: version.columns.clone(),
+                established: self.established,
+            }),
             warning: self.warning(version),
             stored_as: api_version(&self.group, &self.versions[self.storage].name),
-            scale: version.scale.clone(),
             storage_version_hash: self.hash(),
             rules: rules::CUSTOM,
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
             subresources: self.subresources(version),
             labels: self.labels(version, storage),
-            printer_columns: version.columns.clone(),
         }
     }
 

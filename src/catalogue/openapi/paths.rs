@@ -92,7 +92,7 @@ pub(super) fn paths_of(served: &Served, offer: Offer, schemas: &mut Schemas<'_>)
         let all = Subject { scope: "", ..whole };
         paths.push(all.path(&root, &served.resource, vec![Some(all.list("ForAllNamespaces", &list))]));
     }
-    if !served.custom && may("watch") {
+    if !served.is_custom() && may("watch") {
         let event = schemas.meta("WatchEvent");
         paths.push(whole.path(&root, &format!("watch/{collection}"), vec![Some(whole.watch("List", "watchlist", &event))]));
         paths.push(whole.path(&root, &format!("watch/{collection}/{{name}}"), vec![Some(whole.watch("", "watch", &event))]));
@@ -131,7 +131,7 @@ fn has_schema(served: &Served, sub: &Subresource) -> bool {
 }
 
 fn own_schemas(served: &Served, schemas: &mut Schemas<'_>) -> (Value, Value) {
-    if served.custom {
+    if served.is_custom() {
         return (schemas.custom(served, false), schemas.custom(served, true));
     }
     let (group, version) = (&served.group, &served.version);
@@ -150,7 +150,7 @@ fn subresource(
     let body = if sub.kind == served.kind { parent.clone() } else { schemas.kind(group, version, &sub.kind) };
     let whole = Subject::of(served);
     // Of a definition's scale kube-apiserver tells the kind of the whole object.
-    let subject = if served.custom { whole } else { Subject { kind: (group, version, &sub.kind), ..whole } };
+    let subject = if served.is_custom() { whole } else { Subject { kind: (group, version, &sub.kind), ..whole } };
     let suffix = capital(&sub.name);
     let may = |verb: &str| verbs.contains(&verb);
     subject.path(
@@ -183,7 +183,7 @@ type Operation = (&'static str, Value);
 impl<'a> Subject<'a> {
     fn of(served: &'a Served) -> Self {
         let kind = (&*served.group, &*served.version, &*served.kind);
-        Self { of: kind, custom: served.custom, scope: scope(served.namespaced), kind }
+        Self { of: kind, custom: served.is_custom(), scope: scope(served.namespaced), kind }
     }
 
     fn of_review(review: &'a Review) -> Self {

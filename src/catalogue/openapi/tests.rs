@@ -31,7 +31,7 @@ fn operations(document: &Value) -> impl Iterator<Item = (&String, &String, &Valu
 #[test]
 fn every_kind_has_a_patch_with_field_validation() {
     let catalogue = Catalogue::offering(&[widgets(None)], Offer::Everything);
-    let served: Vec<_> = catalogue.all_served().filter(|served| served.listed).cloned().collect();
+    let served: Vec<_> = catalogue.all_served().filter(|served| served.is_listed()).cloned().collect();
     assert!(served.len() > 50);
     for served in served {
         let document = document(&catalogue, &path_of(&served.group, &served.version));
@@ -42,7 +42,7 @@ fn every_kind_has_a_patch_with_field_validation() {
         let names: Vec<&str> = patch["parameters"].as_array().expect("parameters").iter().filter_map(|it| it["name"].as_str()).collect();
         assert_eq!(names, ["dryRun", "fieldManager", "fieldValidation", "force"], "{of}");
         let strategic = patch["requestBody"]["content"].get("application/strategic-merge-patch+json").is_some();
-        assert_eq!(strategic, !served.custom, "{of}");
+        assert_eq!(strategic, !served.is_custom(), "{of}");
     }
 }
 

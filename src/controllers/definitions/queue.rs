@@ -46,7 +46,7 @@ struct Entry {
     /// The accepted names, as they are in `taken`.
     names: Names,
     /// The revision that has these names.
-    names_at: Revision,
+    names_at: Option<Revision>,
     due: Option<Instant>,
     /// Steps that have failed one after the other.
     failures: u32,
@@ -86,7 +86,7 @@ impl Queue {
         self.at = Some(at);
         if changed.is_none() {
             // Another etcd may have other names at smaller revisions.
-            self.entries.values_mut().for_each(|entry| entry.names_at = Revision::ZERO);
+            self.entries.values_mut().for_each(|entry| entry.names_at = None);
         }
         let all = || {
             self.entries.keys().cloned().chain(snapshot.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect()
@@ -154,14 +154,8 @@ impl Queue {
     }
 
     fn written(&mut self, object: &Arc<Object>) {
-        let fresh = || Entry {
-            object: object.clone(),
-            group: String::new(),
-            names: Names::default(),
-            names_at: Revision::ZERO,
-            due: None,
-            failures: 0,
-        };
+        let fresh =
+            || Entry { object: object.clone(), group: String::new(), names: Names::default(), names_at: None, due: None, failures: 0 };
         let entry = self.entries.entry(Bytes::copy_from_slice(object.key())).or_insert_with(fresh);
         entry.object = object.clone();
         entry.failures = 0;
@@ -190,8 +184,8 @@ impl Queue {
     /// The definition has these names at this revision. Whoever waits for one that it has no longer is looked at. What we wrote may be told before an
     /// older snapshot is: that one says nothing.
     fn take(&mut self, key: &[u8], group: Option<String>, revision: Revision, names: Names, now: Instant) {
-        let Some(entry) = self.entries.get_mut(key).filter(|entry| revision >= entry.names_at) else { return };
-        entry.names_at = revision;
+        let Some(entry) = self.entries.get_mut(key).filter(|entry| Some(revision) >= entry.names_at) else { return };
+        entry.names_at = Some(revision);
         let old = std::mem::replace(&mut entry.names, names.clone());
         let to = group.unwrap_or_else(|| entry.group.clone());
         let from = std::mem::replace(&mut entry.group, to.clone());

@@ -48,7 +48,7 @@ impl DeleteOptions {
     /// What the deleter of a Job should know (measured).
     #[must_use]
     pub fn warning(&self, served: &Served) -> Option<&'static str> {
-        let is_job = !served.custom && &*served.storage.id == "jobs";
+        let is_job = !served.is_custom() && &*served.storage.id == "jobs";
         let says_nothing = self.propagation.is_none() && self.orphan_dependents.is_none();
         (is_job && says_nothing).then_some(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \

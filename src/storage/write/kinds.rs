@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
 use super::{Requester, metadata, scale, strategy::Part, tree};
-use catalogue::{Served, defaults, definition};
+use catalogue::{Origin, Served, defaults, definition};
 use model::invalid::FieldError;
 
 /// Bytes of all data of a ConfigMap or a Secret (spec api-surface §5.7).
@@ -35,7 +35,7 @@ const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// A served resource as the rules below name it.
 fn id(served: &Served) -> &str {
-    if served.custom { "" } else { &served.storage.id }
+    if served.is_custom() { "" } else { &served.storage.id }
 }
 
 /// The kubelet brings the status of a node when it creates it.
@@ -141,7 +141,7 @@ pub(super) fn mark(served: &Served, object: &mut Value, now: OffsetDateTime) -> 
 /// What the writer of a new or changed object should know about it, though it is accepted.
 pub(super) fn warnings(served: &Served, part: Part, old: Option<&Value>, new: &Value) -> Vec<String> {
     match id(served) {
-        _ if served.custom => metadata::finalizer_warnings(tree::metadata(new), old.map(tree::metadata)),
+        _ if served.is_custom() => metadata::finalizer_warnings(tree::metadata(new), old.map(tree::metadata)),
         DEFINITIONS => definition::warnings(new, old),
         id => warnings::of(id, part, old, new),
     }
@@ -209,7 +209,7 @@ pub(super) fn is_judged_as_new(served: &Served, part: Part) -> bool {
 /// Returns what the strategy of `/status` does with metadata (spec api-surface §6.3).
 pub(super) fn status_metadata(served: &Served) -> StatusMetadata {
     StatusMetadata::Without(match id(served) {
-        _ if served.custom => return StatusMetadata::Nothing,
+        _ if served.is_custom() => return StatusMetadata::Nothing,
         "flowschemas" | "prioritylevelconfigurations" => return StatusMetadata::Nothing,
         "resourceclaims" | "servicecidrs" | "validatingadmissionpolicies" | "volumeattachments" => RESET_FOR_STATUS,
         "apiregistration.k8s.io/apiservices" => &["labels", "annotations", "finalizers", "ownerReferences"],
@@ -235,7 +235,7 @@ pub(super) fn drop_counted(served: &Served, old: &Value, new: &mut Value) {
 
 /// Fields of features that are off, but for the kinds that lose them later.
 pub(super) fn drop_disabled(served: &Served, old: Option<&Value>, object: &mut Value) {
-    if !served.custom && (old.is_none() || id(served) != "resourceslices") {
+    if !served.is_custom() && (old.is_none() || id(served) != "resourceslices") {
         defaults::drop_disabled(object, old, &served.stored_as, &served.kind);
     }
 }
@@ -292,8 +292,10 @@ pub(super) fn with_resources(old: &Value, wanted: Value) -> Value {
 
 /// What is wrong with a new object besides its metadata.
 pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError> {
+    if let Origin::Custom(custom) = &served.origin {
+        return scale::validate(custom.scale.as_ref(), Part::Main, object);
+    }
     match id(served) {
-        _ if served.custom => scale::validate(served.scale.as_ref(), Part::Main, object),
         "configmaps" | "secrets" => data_size(object),
         DEFINITIONS => definition::validate_create(object),
         "apiregistration.k8s.io/apiservices" => {
@@ -307,8 +309,10 @@ pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError
 
 /// What is wrong with a change besides that of the metadata.
 pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Value) -> Vec<FieldError> {
+    if let Origin::Custom(custom) = &served.origin {
+        return scale::validate(custom.scale.as_ref(), part, new);
+    }
     match (id(served), part) {
-        _ if served.custom => scale::validate(served.scale.as_ref(), part, new),
         ("configmaps" | "secrets", _) => {
             immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
         }

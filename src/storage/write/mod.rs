@@ -470,7 +470,7 @@ impl Writer {
     async fn put_new(&self, target: &ObjectRef, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
         let lease = self.lease_for(target.served()).await?;
         let value = self.offload.run(is_large, || transaction::encoded(target, object)).await;
-        match self.put_if(target, value.clone(), Revision::ZERO, lease).await? {
+        match self.put_if(target, value.clone(), None, lease).await? {
             etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: target.key(&self.prefix), value, revision })),
             etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(target, kv).await?)),
             etcd::Outcome::Changed(None) => {

@@ -16,7 +16,7 @@ use super::{
     transaction::{Decision, ReadFrom},
     tree, written,
 };
-use catalogue::{NameRule, Rules, ScalePaths, Served};
+use catalogue::{Custom, NameRule, Origin, Rules, ScalePaths, Served};
 use model::invalid::FieldError;
 
 const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false };
@@ -48,7 +48,7 @@ struct Read {
 impl Read {
     /// Reads the parent. Of a custom resource each value must be of its type; a built-in has been decoded.
     fn of(served: &Served, paths: &Paths<'_>, object: &Value) -> Result<Self, WriteError> {
-        if !served.custom {
+        if !served.is_custom() {
             let selected = paths.selector.as_ref().and_then(|path| tree::at(object, path));
             return Ok(Self {
                 replicas: Some(tree::integer(object, &paths.spec).unwrap_or(0)),
@@ -170,7 +170,7 @@ impl Writer {
 /// Tells of a body that is no scale. kube-apiserver looks for the type of a custom resource's scale among custom resources, and tells of that alone.
 fn unread(served: &Served, error: WriteError) -> WriteError {
     match error {
-        WriteError::BadRequest(_) if served.custom => {
+        WriteError::BadRequest(_) if served.is_custom() => {
             WriteError::BadRequest(r#"no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111""#.to_owned())
         }
         error => error,
@@ -183,7 +183,7 @@ fn scaled(target: &ObjectRef, current: &Current, mut scale: Value) -> Result<Dec
     let paths = Paths::of(served);
     let replicas = tree::integer(&scale, &["spec", "replicas"]).unwrap_or(0);
     // Of a custom resource the whole is judged, and nothing of the scale's metadata but the revision.
-    if served.custom {
+    if served.is_custom() {
         if replicas == UNSET {
             return Err(WriteError::BadRequest(format!("the spec replicas field \"{}\" cannot be empty", dotted(&paths.spec))));
         }
@@ -199,7 +199,7 @@ fn scaled(target: &ObjectRef, current: &Current, mut scale: Value) -> Result<Dec
     let mut object = current.tree.clone();
     put(&mut object, &paths.spec, replicas)?;
     let sent = tree::text(&scale, &["metadata", "resourceVersion"]);
-    if !sent.is_empty() || !served.custom {
+    if !sent.is_empty() || !served.is_custom() {
         strategy::check_revision(target, sent, current)?;
     }
     Ok(strategy::update(target, Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
@@ -300,9 +300,11 @@ impl<'a> Paths<'a> {
         fn path(path: &[String]) -> Vec<&str> {
             path.iter().map(String::as_str).collect()
         }
-        match &served.scale {
-            Some(paths) => Self { spec: path(&paths.spec), status: path(&paths.status), selector: paths.selector.as_deref().map(path) },
-            None => Self { spec: vec!["spec", "replicas"], status: vec!["status", "replicas"], selector: Some(vec!["spec", "selector"]) },
+        match &served.origin {
+            Origin::Custom(Custom { scale: Some(paths), .. }) => {
+                Self { spec: path(&paths.spec), status: path(&paths.status), selector: paths.selector.as_deref().map(path) }
+            }
+            _ => Self { spec: vec!["spec", "replicas"], status: vec!["status", "replicas"], selector: Some(vec!["spec", "selector"]) },
         }
     }
 }

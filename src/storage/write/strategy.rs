@@ -171,7 +171,7 @@ fn clear_status(served: &Served, object: &mut Value) {
     }
     let members = tree::object(object);
     members.remove("status");
-    if !served.custom {
+    if !served.is_custom() {
         members.insert("status".into(), Value::Object(Map::new()));
     }
 }

@@ -103,17 +103,17 @@ impl Writer {
         current: Option<Current>,
         is_large: bool,
     ) -> Result<Result<WriteOutcome, Option<Current>>, WriteError> {
-        let expected = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
         let mut value = None;
-        let outcome = match &decision {
-            Decision::Keep => Outcome::Written(expected),
-            Decision::Put(tree) => {
+        let outcome = match (&decision, &current) {
+            (Decision::Keep, current) => Outcome::Written(current.as_ref().map_or(Revision::ZERO, |current| current.revision)),
+            (Decision::Put(tree), current) => {
                 let lease = self.lease_for(target.served()).await?;
                 let encoded = self.offload.run(is_large, || encoded(target, tree)).await;
+                let expected = current.as_ref().map(|current| current.revision);
                 self.put_if(target, value.insert(encoded).clone(), expected, lease).await?
             }
-            Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(target.subject())),
-            Decision::Remove(_) => self.delete_if(target, expected).await?,
+            (Decision::Remove(_), None) => return Err(WriteError::NotFound(target.subject())),
+            (Decision::Remove(_), Some(current)) => self.delete_if(target, current.revision).await?,
         };
         Ok(match outcome {
             Outcome::Written(revision) => {
@@ -125,10 +125,16 @@ impl Writer {
         })
     }
 
-    /// Puts the object if it was last written at this revision; 0 means that it must not exist.
-    pub(super) async fn put_if(&self, target: &ObjectRef, value: Bytes, expected: Revision, lease: i64) -> Result<Outcome, EtcdError> {
+    /// Puts the object if it was last written at this revision; without one it must not exist.
+    pub(super) async fn put_if(
+        &self,
+        target: &ObjectRef,
+        value: Bytes,
+        expected: Option<Revision>,
+        lease: i64,
+    ) -> Result<Outcome, EtcdError> {
         let metrics = &target.resource.metrics;
-        let asking = if expected == Revision::ZERO { metrics.etcd_create() } else { metrics.etcd_update() };
+        let asking = if expected.is_none() { metrics.etcd_create() } else { metrics.etcd_update() };
         let outcome = self.etcd(target.served()).put_if(target.key(&self.prefix), value, expected, lease).await?;
         asking.succeeded();
         Ok(outcome)

@@ -60,7 +60,11 @@ fn v1beta1_says_at_the_top_what_holds_for_every_version() {
     old["spec"]["selectableFields"] = json!([{"jsonPath": ".spec.color"}]);
     old["spec"]["validation"] = json!({"openAPIV3Schema": {"properties": {}}});
     let parsed = parse(&old);
-    assert!(parsed.served[0].has_subresource("status") && parsed.served[0].scale.is_none() && parsed.schema("v1").is_some());
+    assert!(
+        parsed.served[0].has_subresource("status")
+            && matches!(&parsed.served[0].origin, Origin::Custom(custom) if custom.scale.is_none())
+            && parsed.schema("v1").is_some()
+    );
     assert_eq!(parsed.served[0].field("spec.color"), Ok(Field::Declared(0)));
     old["spec"]["preserveUnknownFields"] = json!(true);
     assert_eq!(parse(&old).schema("v1"), None);
@@ -75,7 +79,7 @@ fn every_served_version_shows_one_storage() {
     let Shape::Custom { kind, api_versions: known, schema: Some(_) } = &v1.storage.shape else { panic!("a custom shape with a schema") };
     assert_eq!((kind.as_str(), known), ("Widget", &api_versions));
     assert_eq!((&v1.conversion, &v2.conversion), (&Conversion::None, &Conversion::ApiVersionOnly));
-    assert_eq!((v1.list_kind.as_str(), v1.custom, v1.bookmark_zero.as_str()), ("WidgetList", true, ""));
+    assert!(v1.list_kind == "WidgetList" && v1.is_custom());
     assert_eq!(v2.field("spec.color"), Ok(Field::Declared(0)));
     assert_eq!(v1.field("spec.color"), Err("field label not supported: spec.color".to_owned()));
     assert_eq!(v1.field("metadata.namespace"), Ok(Field::Namespace));
@@ -139,7 +143,7 @@ fn conditions_decide_what_is_served_and_listed() {
     assert_eq!(catalogue.served_in("ex.io").map(|served| served.version.as_str()).collect::<Vec<_>>(), ["v1"]);
     assert!(catalogue.served("ex.io", "v2", "widgets").is_none());
     object["status"]["conditions"] = json!([{"type": "NamesAccepted", "status": "True"}]);
-    assert!(!served(&object, "v1").listed);
+    assert!(!served(&object, "v1").is_listed());
     assert!(Catalogue::new(&[parse(&object)]).api_group("ex.io").is_none());
     object["status"] = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]});
     assert!(!parse(&object).is_served() && Catalogue::new(&[parse(&object)]).served_in("ex.io").next().is_none());
@@ -168,10 +172,11 @@ fn hashes_are_those_of_the_real_server() {
 fn columns_are_those_of_the_version() {
     let column = json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1});
     let object = two_versions(json!({"additionalPrinterColumns": [column]}));
-    let columns = &served(&object, "v2").printer_columns;
+    let v2 = served(&object, "v2");
+    let columns = v2.printer_columns();
     let expect = ("Size", "integer", "", "", 1, ".spec.size");
     let told: Vec<_> = columns.iter().map(|c| (&*c.name, &*c.kind, &*c.format, &*c.description, c.priority, &*c.path)).collect();
-    assert_eq!((told, served(&object, "v1").printer_columns.len()), (vec![expect], 0));
+    assert_eq!((told, served(&object, "v1").printer_columns().len()), (vec![expect], 0));
 }
 
 #[test]

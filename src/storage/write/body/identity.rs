@@ -87,7 +87,7 @@ pub(crate) fn converts(value: &Value, expected: &Expected<'_>) -> Result<(), Str
 impl<'a> Expected<'a> {
     /// An object of this resource.
     pub(crate) fn of(served: &'a catalogue::Served) -> Self {
-        Self { group: &served.group, version: &served.version, kind: &served.kind, custom: served.custom }
+        Self { group: &served.group, version: &served.version, kind: &served.kind, custom: served.is_custom() }
     }
 
     /// The same kind under this `apiVersion`.
