@@ -6,7 +6,7 @@ use auth::User;
 use go::quote::{json_into, quoted};
 use go::timestamp;
 
-/// How much of a request is told; each level tells what those before it do.
+/// How much of a request is logged; each level has what those before it have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing.
@@ -42,7 +42,7 @@ impl Level {
     }
 }
 
-/// Where a request is when it is told.
+/// The stage of a request at which an event is emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Before anything is done.
@@ -70,7 +70,7 @@ impl Stage {
         }
     }
 
-    /// Whether nothing is told after it.
+    /// Whether it is the last one.
     pub(crate) fn is_last(self) -> bool {
         matches!(self, Self::ResponseComplete | Self::Panic)
     }
@@ -89,7 +89,7 @@ pub(crate) struct At {
     pub(crate) nanos: u32,
 }
 
-/// What is told of a request at one stage.
+/// The event of a request at one stage.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub(crate) level: Level,

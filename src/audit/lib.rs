@@ -1,4 +1,4 @@
-//! The audit log: which requests are told (`policy`), what is told of them (`event`, `record`), and how it gets out (`queue`, `log`, `webhook`).
+//! The audit log: which requests are logged (`policy`), the events (`event`, `record`), and the backends (`queue`, `log`, `webhook`).
 //!
 //! A request has one [`Record`]. At each stage that the policy does not omit, the record's event is encoded and given to each backend. A backend is a [`Queue`]
 //! and whoever empties it: the thread of the log, the task of the webhook.
@@ -74,7 +74,7 @@ impl Audit {
         Self { policy, backends: Arc::new(Backends { queues, counters }) }
     }
 
-    /// The record of a request; none when nothing is to be told of it. `user` is absent while nobody knows who asks.
+    /// Returns the record of a request; none when the policy leaves it out. `user` is absent while the request is not authenticated.
     #[must_use]
     pub fn begin(&self, user: Option<&Arc<User>>, info: &RequestInfo, meta: RequestMeta) -> Option<Arc<Record>> {
         let rule = self.policy.rule(user.map(|user| &**user), info);
@@ -82,7 +82,7 @@ impl Audit {
         (rule.level != Level::None).then(|| Arc::new(Record::new(rule, self.backends.clone(), user, info, meta)))
     }
 
-    /// Waits until what was told is written; a backend that is stuck is left behind after its time.
+    /// Waits until the emitted events are written; a backend that is stuck is left behind after its time.
     pub async fn close(&self) {
         for queue in &self.backends.queues {
             queue.close().await;

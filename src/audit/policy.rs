@@ -12,7 +12,7 @@ use model::{
 
 use crate::event::{Level, Stage};
 
-/// Which requests are told, and how much of them.
+/// Which requests are logged, and how much of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     rules: Vec<PolicyRule>,
@@ -23,7 +23,7 @@ pub struct Policy {
 /// What the policy says about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// How much is told.
+    /// The level.
     pub level: Level,
     /// The stages that are not.
     pub omit_stages: Vec<Stage>,
@@ -89,7 +89,7 @@ impl Policy {
         Ok((raw.checked(), reader.unknown))
     }
 
-    /// What is to be told of a request. Without a user nobody is known who asks.
+    /// Returns the rule of a request; without a user it is not authenticated.
     #[must_use]
     pub fn rule(&self, user: Option<&User>, info: &RequestInfo) -> Rule {
         match self.rules.iter().find(|rule| rule.fits(user, info)) {

@@ -92,7 +92,7 @@ pub struct Queue {
 #[derive(Debug)]
 pub(crate) enum Message {
     Event(Waiting),
-    /// Everything before it is to be written, then this is told.
+    /// Everything before it is to be written, then this is notified.
     Flush(oneshot::Sender<()>),
 }
 
@@ -100,7 +100,7 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) bytes: Vec<u8>,
-    /// Who waits is told whether it was written.
+    /// Notifies the waiting request whether it was written.
     pub(crate) written: Option<oneshot::Sender<bool>>,
     _room: OwnedSemaphorePermit,
 }

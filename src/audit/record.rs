@@ -1,4 +1,4 @@
-//! The record of one request: what becomes known of it while it is served, and what is told of it at each stage.
+//! The audit record of one request: what becomes known of it while it is served, and the event of each stage.
 
 use std::{
     any::Any,
@@ -22,10 +22,10 @@ use crate::{
     policy::Rule,
 };
 
-/// Bytes of an object that an event repeats; of a larger one the event tells only that it was left out. Bodies of requests are shorter, lists need not be.
+/// Bytes of an object that an event has; of a larger one the event says only that it was left out. Bodies of requests are shorter, lists need not be.
 pub const OBJECT_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of `User-Agent` that are told, and what follows them when there are more: kube-apiserver's.
+/// Bytes of `User-Agent` that an event has, and what follows them when there are more: kube-apiserver's.
 const USER_AGENT_BYTES_MAX: usize = 1024;
 const USER_AGENT_CUT: &str = "...TRUNCATED";
 
@@ -126,7 +126,7 @@ impl Record {
         accounting.request = accounting.accountant.as_ref().zip(object).map(|(count, object)| count(object.len()));
     }
 
-    /// Nothing more is told: lets go of the objects.
+    /// Drops the objects: no more events are emitted.
     fn end(&self) {
         let mut event = self.event();
         (event.request_object, event.response_object) = (None, None);
@@ -149,13 +149,13 @@ impl Record {
         size_of::<Self>() + event.id.len() + event.uri.len() + event.user_agent.len() + ips + object + user
     }
 
-    /// Whether the object that is sent is to be told.
+    /// Whether events have the object of the request.
     #[must_use]
     pub fn wants_request(&self) -> bool {
         self.rule.level >= Level::Request
     }
 
-    /// Whether the object that is answered is to be told.
+    /// Whether events have the object of the answer.
     #[must_use]
     pub fn wants_response(&self) -> bool {
         self.rule.level >= Level::RequestResponse
@@ -166,7 +166,7 @@ impl Record {
         self.event().annotations.entry(key).or_insert_with(|| value.into());
     }
 
-    /// Notes a fact that only the last event tells.
+    /// Adds an annotation that only the last event has.
     pub fn annotate_end(&self, key: &'static str, value: &str) {
         self.event().late.push((key, value.to_owned()));
     }
@@ -195,7 +195,7 @@ impl Record {
         event.request_object = printed;
     }
 
-    /// Notes JSON that was sent, as it is: a patch, or options. What is no JSON is not told: kube-apiserver loses the event then.
+    /// Notes JSON that was sent, as it is: a patch, or options. What is no JSON is left out: kube-apiserver loses the event then.
     pub fn requested_text(&self, bytes: &[u8]) {
         if self.wants_request() {
             let object = json::compact(bytes);
@@ -204,7 +204,7 @@ impl Record {
         }
     }
 
-    /// Notes the object that is answered: JSON, compact. A Status is also told where nothing else of the answer is.
+    /// Notes the object that is answered: JSON, compact. A Status is in the event even where nothing else of the answer is.
     pub fn answered(&self, compact: &[u8]) {
         self.answered_with(compact.into(), None);
     }
@@ -241,7 +241,7 @@ impl Record {
         }
     }
 
-    /// Notes that the object that is answered is too large to be told.
+    /// Notes that the object of the answer is too large for an event.
     pub fn answered_too_much(&self) {
         self.event().annotations.insert(TRUNCATED.0, TRUNCATED.1.to_owned());
     }
@@ -315,7 +315,7 @@ impl Record {
         }
     }
 
-    /// Counts a request that was refused because it could not be told.
+    /// Counts a request that was refused because its event could not be written.
     pub fn reject(&self) {
         self.backends.counters.rejected.inc();
     }

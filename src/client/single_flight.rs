@@ -101,11 +101,11 @@ where
         SingleFlight { flights: Arc::new(Mutex::new(flights)), in_flight: Arc::new(Semaphore::new(limits.in_flight)), limits }
     }
 
-    /// Asks what is so many bytes long, or waits for who has asked the same; `until` then for a place among those that are on their way. A question that is on its way goes on when nobody waits
-    /// for it any more, so it must end by itself; one that has no place is forgotten.
+    /// Asks what is so many bytes long, or waits for who has asked the same; `until` then for a permit to be in flight. A question that is in flight goes on when nobody waits
+    /// for it any more, so it must end by itself; one that has no permit is dropped.
     ///
     /// # Errors
-    /// When there is no place in time, too many wait or with too much, or the question ended without an answer.
+    /// When there is no permit in time, too many wait or with too much, or the question ended without an answer.
     pub async fn get<F>(&self, key: K, client: C, bytes: usize, until: Instant, question: impl FnOnce() -> F) -> Result<A, TooMany>
     where
         F: Future<Output = A> + Send + 'static,
@@ -214,7 +214,7 @@ impl<K, C: Clone + Eq + Hash, A> Drop for Waiting<K, C, A> {
     }
 }
 
-/// A question that waits for a place or has one; it is known until this is dropped.
+/// A question that waits for a permit or has one, until this is dropped.
 struct Entry<K: Eq + Hash, C: Clone + Eq + Hash, A> {
     flights: Arc<Mutex<Flights<K, C, A>>>,
     key: K,

@@ -1,4 +1,4 @@
-//! Which certificates of servers are believed, as TLS settings.
+//! Which certificates of servers are trusted, as TLS settings.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Whose certificates are believed.
+/// Whose certificates are trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Those that an authority of this machine has signed. `SSL_CERT_FILE` and `SSL_CERT_DIR` say where they are, as for Go.

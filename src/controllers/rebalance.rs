@@ -24,10 +24,10 @@ const SLACK_PART: usize = 50;
 const SLACK: usize = 2;
 /// At one look at most one watch in so many is moved, so that clients come one after the other.
 const MOVED_PART: usize = 10;
-/// How often a failure is told.
+/// How often a failure is logged.
 const LOG_EVERY: Duration = Duration::from_secs(300);
 
-/// Tells and moves for ever.
+/// Publishes the count of watches and moves some, for ever.
 pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
     let own = format!("{KEYS}/{group}/{}", uuid::Uuid::new_v4().simple());
     let (mut written, mut complained) = (None::<Revision>, None::<Instant>);

@@ -17,7 +17,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const HOP_BY_HOP: [HeaderName; 9] =
     [CONNECTION, HTTP2_SETTINGS, KEEP_ALIVE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
 
-/// What names a user to a kube-apiserver that believes us as its front proxy and has the usual flags. What others it has is told by [`Trusted`].
+/// Names a user to a kube-apiserver that trusts us as its front proxy and has the usual flags. [`Trusted`] has others.
 const IDENTITY_PREFIX: &str = "x-remote-";
 /// What names another user than who asks.
 const IMPERSONATION_PREFIX: &str = "impersonate-";

@@ -26,7 +26,7 @@ const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 256;
 /// A quiet connection is pinged after this time, and is lost without an answer (client-go's numbers).
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long an upstream that speaks only HTTP/1.1 is believed to go on so.
+/// How long an upstream that speaks only HTTP/1.1 is assumed to go on so.
 const HTTP1_FOR: Duration = Duration::from_secs(60);
 
 /// Streams of one connection that are reset, until it takes no more requests: servers end a connection on which too many are (Envoy 500, nginx and Go by how many
@@ -134,7 +134,7 @@ where
             Some(Err(_)) => false,
         });
         let connection = usable.unwrap_or_else(|| {
-            // Those who hold places of the lost one give them back to what they were taken of.
+            // Permits of the lost one are given back to the counts that they were taken of.
             self.streams.reset.store(0, Ordering::Relaxed);
             // A task of its own: who began it may leave, and others wait for it.
             let made = tokio::spawn(connect(connector.clone(), server.clone()));
@@ -172,7 +172,7 @@ where
         .handshake(made.stream)
         .await
         .map_err(|error| root_cause(&error))?;
-    // Its end is told to each of its requests.
+    // Each of its requests learns of its end.
     tokio::spawn(connection);
     Ok(Connection::Http2(sender))
 }

@@ -1,4 +1,4 @@
-//! In which headers a kube-apiserver believes its front proxies, as it tells itself: the ConfigMap `kube-system/extension-apiserver-authentication`. Pure.
+//! Which headers of front proxies a kube-apiserver trusts, as it publishes it in the ConfigMap `kube-system/extension-apiserver-authentication`.
 
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ impl Trusted {
         self.names.contains(&name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
     }
 
-    /// What it does not believe of what we tell and rights rest on; none when there is nothing.
+    /// What rights depend on and it does not take from our headers; none when there is nothing.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         (!self.missing.is_empty()).then(|| self.missing.join(", "))

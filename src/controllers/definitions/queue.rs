@@ -100,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// Objects whose names are to be told by [`Queue::read`].
+    /// Objects whose names [`Queue::read`] is to read.
     pub(super) fn unread(&mut self) -> Vec<Arc<Object>> {
         let keys = std::mem::take(&mut self.unread);
         keys.iter().filter_map(|key| self.entries.get(key)).map(|entry| entry.object.clone()).collect()

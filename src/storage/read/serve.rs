@@ -22,7 +22,7 @@ use etcd::{Etcd, EtcdError, RangeRequest};
 use fair::Turns;
 use model::{ByResource, Epoch, Object, Revision};
 
-/// Objects whose mean tells how large the others are.
+/// Objects whose mean size estimates that of the others.
 const OBJECTS_SAMPLED: usize = 64;
 
 /// How long a read waits for the cache to become fresh (spec list-watch §0.2).

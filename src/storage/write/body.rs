@@ -18,15 +18,15 @@ pub(crate) use warnings::{strict_error, warnings};
 /// Maps and lists inside each other that a body may have: what can be read back from the store.
 pub(super) const BODY_DEPTH_MAX: usize = reader::DEPTH_MAX;
 
-/// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
+/// Duplicate keys that are reported of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;
 
-/// Bytes of what is told of one body (paths of duplicate and unknown fields) after which no more is told; ours: a path repeats its keys, and each of those
+/// Bytes of the paths of duplicate and unknown fields of one body after which no more are reported; ours: a path repeats its keys, and each of those
 /// may be as long as the body.
 pub(super) const TOLD_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that the paths of all members and elements of a body may have together; ours. Whoever walks through an object with its path at hand (types,
-/// schemas of definitions, what is told of fields) does work in proportion to this, and a long key over many small members would make that days. The
+/// schemas of definitions, what is reported of fields) does work in proportion to this, and a long key over many small members would make that days. The
 /// largest definitions have some twenty MiB.
 const PATHS_BYTES_MAX: usize = 64 << 20;
 
@@ -49,7 +49,7 @@ pub enum Syntax {
 pub(crate) struct Tree {
     /// Always an object; `null` became an empty one, as it does in Go. `parse` tells what became of duplicate keys.
     pub(crate) value: Value,
-    /// Keys that a map has twice, each told once: JSON in the order of the document; YAML too, but those inside a value before its own key.
+    /// Keys that a map has twice, each once: JSON in the order of the document; YAML too, but those inside a value before its own key.
     pub(crate) duplicates: Vec<Duplicate>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
     Ok(Tree { value, duplicates })
 }
 
-/// Reads the body of options: what is wrong with it is told without the words around.
+/// Reads the body of options; an error is the cause, without the wrapping message.
 ///
 /// # Errors
 /// As `parse`.

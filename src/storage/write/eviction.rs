@@ -267,7 +267,7 @@ fn set_insufficient(budget: &mut Value, observed: i64, now: OffsetDateTime) {
     tree::set_condition(budget, condition, now);
 }
 
-/// Returns the Pod with the condition that tells why it goes.
+/// Returns the Pod with the condition that says why it is evicted.
 fn marked(pod: &Value, now: OffsetDateTime) -> Value {
     let mut pod = pod.clone();
     let reason = "EvictionByEvictionAPI";

@@ -129,7 +129,7 @@ impl WriteOptions {
     }
 }
 
-/// Each unprintable character is told with the whole manager, which may have as many of them as the head of a request has bytes.
+/// Each unprintable character is reported with the whole manager, which may have as many of them as the head of a request has bytes.
 fn wrong_manager(manager: &str) -> impl Iterator<Item = FieldError> {
     let too_long = (manager.len() > MANAGER_BYTES_MAX).then(|| FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
     let unprintable = manager.char_indices().filter(|(_, c)| !printable(*c)).map(|(at, c)| {

@@ -12,7 +12,7 @@ use super::body::TOLD_BYTES_MAX;
 use catalogue::types::{Shape, TypeRef};
 use go::{quantity, time};
 
-/// More unknown fields than this are dropped without being told, as in kube-apiserver's decoder.
+/// More unknown fields than this are dropped silently, as in kube-apiserver's decoder.
 const UNKNOWN_MAX: usize = 100;
 
 /// Go reads base64 whose last character has bits too many.

@@ -56,7 +56,7 @@ struct Parser<'a> {
     duplicate_keys: DuplicateKeys,
     at: usize,
     depth: usize,
-    /// Where we are, as duplicates are told: `spec.a[0]`.
+    /// Where we are, as duplicates are reported: `spec.a[0]`.
     path: String,
     /// Bytes that the paths may still have.
     paths_room: usize,

@@ -1,4 +1,4 @@
-//! What is told of the unknown and duplicate fields of a body, in the order of the real server.
+//! Warnings and errors about the unknown and duplicate fields of a body, in the order of the real server.
 
 use super::{Duplicate, Syntax, json};
 
@@ -24,7 +24,7 @@ pub(crate) fn warnings(syntax: Syntax, body: &[u8], custom: bool, duplicates: &[
     met.iter().map(|path| format!("{} field \"{path}\"", kind(path))).collect()
 }
 
-/// The end of the 400 under `Strict`, if anything is told: `strict decoding error: …`.
+/// The end of the 400 under `Strict`, if there is anything to report: `strict decoding error: …`.
 pub(crate) fn strict_error(syntax: Syntax, body: &[u8], custom: bool, duplicates: &[Duplicate], unknown: &[String]) -> Option<String> {
     let mut warnings = warnings(syntax, body, custom, duplicates, unknown);
     if syntax == Syntax::Yaml && !duplicates.is_empty() {

@@ -61,7 +61,7 @@ struct Operation {
     value: Value,
 }
 
-/// The operations and what is to be told of their members.
+/// The operations, and the warnings about their members.
 fn read(value: Value) -> Result<(Vec<Operation>, Vec<String>), String> {
     let items = match value {
         Value::Null => Vec::new(),
