@@ -1,6 +1,7 @@
 //! Runs the fuzz corpus: every file of `tests/corpus/<parser>`, long inputs and mutations of both, through a parser and its law.
 //!
-//! `WATCHCACHE_FUZZ_ITERATIONS` says how many mutations each parser gets, `WATCHCACHE_FUZZ_SEED` which; `tests/corpus/README.md` tells how to use it.
+//! `WATCHCACHE_FUZZ_ITERATIONS` says how many mutations each parser gets, or `WATCHCACHE_FUZZ_SECONDS` for how long, `WATCHCACHE_FUZZ_SEED` which;
+//! `tests/corpus/README.md` tells how to use it.
 
 mod json;
 mod mutate;
@@ -87,8 +88,10 @@ impl Subject {
             self.one(&input, running).map_err(|why| format!("{}: {begins}: {why}", self.name))?;
         }
         let (seed, iterations) = (number("WATCHCACHE_FUZZ_SEED").unwrap_or(1), number("WATCHCACHE_FUZZ_ITERATIONS").unwrap_or(ITERATIONS));
-        let mut mutator = Mutator::new(seed, self.words, pool);
-        for iteration in 0..iterations {
+        let seconds = number("WATCHCACHE_FUZZ_SECONDS").map(Duration::from_secs);
+        let (mut mutator, began) = (Mutator::new(seed, self.words, pool), Instant::now());
+        let goes_on = |iteration: &u64| seconds.map_or(*iteration < iterations, |seconds| began.elapsed() < seconds);
+        for iteration in (0..).take_while(goes_on) {
             let input = mutator.next();
             let accepted = self.one(&input, running).map_err(|why| {
                 let path = kept(self.name, &input);
