@@ -33,6 +33,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("auth", &["cache", "client", "go", "model", "registry", "reload", "telemetry"]),
     ("audit", &["auth", "client", "go", "model"]),
     ("upstream", &["auth", "client", "fair"]),
+    ("reflector", &["cache", "client", "codec", "model"]),
     ("storage", &["cache", "catalogue", "codec", "etcd", "fair", "go", "model", "proto", "registry", "upstream"]),
     ("controllers", &["auth", "cache", "catalogue", "etcd", "go", "model", "registry", "storage"]),
     ("http2", &[]),
@@ -59,7 +60,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("config", &["apiserver", "audit", "auth", "go", "server", "telemetry"]),
+    ("config", &["apiserver", "audit", "auth", "go", "reflector", "server", "telemetry"]),
     (
         "app",
         &[
@@ -75,6 +76,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "etcd",
             "go",
             "model",
+            "reflector",
             "registry",
             "server",
             "storage",
@@ -105,6 +107,7 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("auth", "src/auth", false),
     ("audit", "src/audit", false),
     ("upstream", "src/upstream", false),
+    ("reflector", "src/reflector", false),
     ("storage", "src/storage", false),
     ("controllers", "src/controllers", false),
     ("http2", "src/http2", true),
@@ -122,6 +125,10 @@ const NOISY_CRATES: &[&str] = &["axum", "hyper", "tokio", "tonic", "tracing"];
 /// The pure parts: paths under `src/`.
 const QUIET: &[&str] = &[
     "admission/",
+    "reflector/event.rs",
+    "reflector/machine.rs",
+    "reflector/place.rs",
+    "reflector/policy.rs",
     "audit/event.rs",
     "audit/json.rs",
     "audit/policy.rs",

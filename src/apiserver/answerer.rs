@@ -30,7 +30,7 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
         && let Some(Route::Resource(path)) = route
     {
         let resource = api.resources.load().find(&path.group, &path.version, &path.resource).cloned();
-        if let Some(resource) = resource {
+        if let Some(resource) = resource.filter(|resource| !resource.handle.published.fed().is_declined()) {
             // In time or not, it is looked at again.
             let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
         }
@@ -39,7 +39,8 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
     let Answerer::Upstream(reason) = answer else {
         if matches!(route, Some(Route::Resource(_))) && asks_etcd(&line) && !is_impersonated(request.headers()) {
             let is_long = is_long(line.info(request));
-            let handed = Handed { reason: Reason::Behind, upstream: replica.upstream.now(), is_long, limit: LONG };
+            let reason = if replica.is_source { Reason::Unproven } else { Reason::Behind };
+            let handed = Handed { reason, upstream: replica.upstream.now(), is_long, limit: LONG };
             request.extensions_mut().insert(Spare(handed));
         }
         return false;

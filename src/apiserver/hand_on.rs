@@ -79,6 +79,8 @@ pub struct Replica {
     check_groups: Vec<String>,
     follow: Follow,
     proof: Proof,
+    /// What is in memory comes from upstream itself, a resource from when it is first asked for.
+    pub(super) is_source: bool,
     /// Resources that upstream answers, and how often their watches were ended since.
     ended: Mutex<HashMap<Arc<str>, u8>>,
     /// Why it does not answer now.
@@ -143,6 +145,7 @@ impl Replica {
             check_groups,
             follow: Follow::default(),
             proof: Proof::default(),
+            is_source: false,
             ended: Mutex::default(),
             essentials: Essentials::default(),
             born: Instant::now(),
@@ -151,6 +154,12 @@ impl Replica {
             trusted: ArcSwapOption::empty(),
             looped: Notify::new(),
         })
+    }
+
+    /// In front of the API server that its objects come from: there is no etcd that has to be upstream's.
+    #[must_use]
+    pub fn of_its_source(self) -> Self {
+        Self { is_source: true, ..self }
     }
 
     /// The files that say where it is, and who we are there.

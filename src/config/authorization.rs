@@ -19,7 +19,8 @@ const REFUSED_TTL: Duration = Duration::from_secs(30);
 
 /// What the flags ask for, in kube-apiserver's rules and words.
 pub(super) fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
-    let host_kubeconfig = args.authorization_kubeconfig.as_ref().or(args.aggregated.kubeconfig.as_ref());
+    let source = args.source_kubeconfig();
+    let host_kubeconfig = args.authorization_kubeconfig.as_ref().or(args.aggregated.kubeconfig.as_ref()).or(source.as_ref());
     let modes = match (&args.authorization_config, host_kubeconfig) {
         (Some(file), None) if args.authorization_mode.is_empty() && !has_webhook_flags(args) => Mode::from_file(file)?,
         (Some(_), _) => {

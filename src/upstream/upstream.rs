@@ -112,6 +112,8 @@ pub struct Settings {
     pub at: Kubeconfig,
     /// What these are good for.
     pub manner: Manner,
+    /// As whom this server itself asks what upstream has, where clients' own tokens are passed on and it has an identity of its own; else it is nobody then.
+    pub ours: Option<Kubeconfig>,
 }
 
 /// See the file's header. `B` is the body of the requests.
@@ -122,6 +124,8 @@ pub struct Upstream<B> {
     lines: Mutex<Vec<Line<B>>>,
     connector: Connector,
     connector_apart: Connector,
+    /// For our own questions, with our own credentials.
+    ours: Option<(Connector, Authorization)>,
     /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
     single: legacy::Client<Connector, Replay<B>>,
     /// Of the former.
@@ -153,8 +157,9 @@ where
     ///
     /// # Errors
     /// When our certificate and its key do not fit.
-    pub fn new(Settings { at, manner }: Settings) -> Result<Self, String> {
+    pub fn new(Settings { at, manner, ours }: Settings) -> Result<Self, String> {
         Ok(Self {
+            ours: ours.map(|ours| Ok::<_, String>((ours.connector(Versions::Http1)?, ours.authorization()))).transpose()?,
             authorization: at.authorization(),
             lines: Mutex::default(),
             connector: at.connector(Versions::All)?,
@@ -282,12 +287,13 @@ where
         Sending::new(sent, place, owner).await
     }
 
-    pub(crate) async fn authorization(&self) -> Result<Option<http::HeaderValue>, String> {
-        self.authorization.header().await
-    }
-
-    pub(crate) fn connector_apart(&self) -> Connector {
-        self.connector_apart.clone()
+    /// How a connection for our own questions is made, and what is sent along.
+    pub(crate) async fn ours(&self) -> Result<(Connector, Option<http::HeaderValue>), String> {
+        match &self.ours {
+            Some((connector, authorization)) => Ok((connector.clone(), authorization.header().await?)),
+            None if self.manner == Manner::Impersonation => Ok((self.connector_apart.clone(), self.authorization.header().await?)),
+            None => Ok((self.connector_apart.clone(), None)),
+        }
     }
 
     pub(crate) fn server(&self) -> String {

@@ -22,14 +22,19 @@ use registry::Resource;
 
 impl Replica {
     /// What `/readyz` says of upstream, of what it serves, and of the etcd that should be its own.
-    pub(in super::super) fn checks(&self, api: &Api) -> [Check; 4] {
+    pub(in super::super) fn checks(&self, api: &Api) -> Vec<Check> {
         let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
-        [
-            ("upstream", self.wrong()),
-            ("upstream-discovery", self.discovery_wrong(api).map(wrong)),
-            ("upstream-etcd", self.proof.etcd_wrong().map(wrong)),
-            ("upstream-resources", self.proof.resources_wrong().map(wrong)),
-        ]
+        let mut checks = vec![("upstream", self.wrong()), ("upstream-discovery", self.discovery_wrong(api).map(wrong))];
+        if !self.is_source {
+            checks.push(("upstream-etcd", self.proof.etcd_wrong().map(wrong)));
+            checks.push(("upstream-resources", self.proof.resources_wrong().map(wrong)));
+        }
+        checks
+    }
+
+    /// Whether memory is known to be what upstream has of a resource.
+    fn holds(&self, resource: &Resource) -> bool {
+        self.is_source || self.proof.holds(resource)
     }
 
     pub(super) fn discovery_wrong(&self, api: &Api) -> Option<(String, bool)> {
@@ -84,7 +89,7 @@ impl Replica {
         let resources = api.resources.load();
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let mut others = HashMap::new();
-        let is_answered = |resource: &Resource| self.is_ours(resource, None) && self.proof.holds(resource) && self.shows(resource, false);
+        let is_answered = |resource: &Resource| self.is_ours(resource, None) && self.holds(resource) && self.shows(resource, false);
         for resource in resources.iter().filter(|resource| !is_answered(resource)) {
             let name = &resource.forms.whole().name;
             let times = ended.get(name).copied().unwrap_or(0);
@@ -133,11 +138,14 @@ fn resource(api: &Api, replica: &Replica, (path, line): (&ResourcePath, &Request
     if !resource.handle.included.as_ref().is_none_or(is_of) {
         return absent;
     }
+    if replica.is_source && *method == Method::GET {
+        resource.handle.published.fed().want();
+    }
     let known = resource.handle.published.known();
     let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
     let standing = match known.is_ready() {
         _ if is_refused || !known.snapshot.broken.is_empty() => Standing::Unreadable,
-        true if !replica.proof.holds(resource) => Standing::Incomplete,
+        true if !replica.holds(resource) => Standing::Incomplete,
         true if !replica.shows(resource, is_table) => Standing::OfAnotherRelease,
         true if is_out_of_reach(api, resource, path, line) => Standing::Behind,
         true => Standing::Served,

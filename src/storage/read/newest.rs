@@ -4,6 +4,7 @@
 //! attacker and broke off the connection. An answer is fresh for everybody who asked before its question was sent.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -15,12 +16,45 @@ use tokio::{
 };
 
 use etcd::{Etcd, EtcdError};
-use model::Revision;
+use model::{ResourceId, Revision, Storage};
 
 /// A question that is not answered for so long does not hold up the next one: its connection may be dead.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 type Answer = Result<Revision, EtcdError>;
+
+/// Asks a source that is no etcd for its newest revision of a stored resource.
+pub(super) type Question = Arc<dyn Fn(Arc<Storage>) -> BoxFuture<'static, Answer> + Send + Sync>;
+
+/// The questions to a source that has a revision line for each resource; a resource that nobody asks about is forgotten when there are many.
+pub(super) struct Elsewhere {
+    question: Question,
+    asked: Mutex<HashMap<ResourceId, Arc<Newest>>>,
+}
+
+/// Resources about which questions are kept: more than that are definitions come and gone.
+const RESOURCES_MAX: usize = 16_384;
+
+impl Elsewhere {
+    pub(super) fn new(question: Question) -> Self {
+        Self { question, asked: Mutex::default() }
+    }
+
+    /// The question about this resource.
+    pub(super) fn of(&self, storage: &Arc<Storage>) -> Arc<Newest> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = asked.get(&storage.id) {
+            return known.clone();
+        }
+        if asked.len() >= RESOURCES_MAX {
+            asked.retain(|_, newest| Arc::strong_count(newest) > 1);
+        }
+        let (question, of) = (self.question.clone(), storage.clone());
+        let newest = Newest::by(move || question(of.clone()));
+        asked.insert(storage.id.clone(), newest.clone());
+        newest
+    }
+}
 
 /// See the module.
 pub(super) struct Newest {

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::{
     etcd_list::ETCD_LISTS_AT_ONCE,
     failure::ReadError,
-    newest::Newest,
+    newest::{Elsewhere, Newest, Question},
     options::ListOptions,
     pace::Pace,
     plan::{self, GetPlan, ListAsk, ListPlan, Source, Start as PlannedStart, State, Wait, WatchPlan},
@@ -28,10 +28,17 @@ const OBJECTS_SAMPLED: usize = 64;
 /// How long a read waits for the cache to become fresh (spec list-watch §0.2).
 pub const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
+/// How long a list of a source that is no etcd waits for memory to be proven, and from how many objects in memory on it is worth a wait for the source's own silence:
+/// a smaller list is handed on faster.
+const PROOF_WAIT: Duration = Duration::from_millis(50);
+const PROOF_OBJECTS: usize = 500;
+
 /// Reads for every resource.
 #[derive(Clone)]
 pub struct Reader {
     etcds: ByResource<(Etcd, Arc<Newest>)>,
+    /// Whom consistent reads ask instead of etcd.
+    elsewhere: Option<Arc<Elsewhere>>,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
     /// How long etcd may take where another server can answer instead; without one it has the request's time.
@@ -83,7 +90,13 @@ impl Reader {
         let etcd_lists = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
         let etcds = etcds.map(|etcd| (etcd.clone(), Newest::of(etcd.clone(), prefix.clone())));
         let filters = Filters::new(FILTERS_BYTES_MAX);
-        Self { etcds, prefix, filters, etcd_lists, patience: None, serves_unknown_fields: false }
+        Self { etcds, prefix, filters, etcd_lists, elsewhere: None, patience: None, serves_unknown_fields: false }
+    }
+
+    /// Asks this source how far it is, instead of an etcd. What memory is not proven for soon is out of reach, and so is what only an etcd has.
+    #[must_use]
+    pub fn asking(self, question: Question) -> Self {
+        Self { elsewhere: Some(Arc::new(Elsewhere::new(question))), ..self }
     }
 
     /// Whether values with fields that are not known are served without them.
@@ -140,7 +153,7 @@ impl Reader {
         let (known, limit, exact) = match source {
             // Boxed, here and below: what asks etcd is large, and most reads do not.
             Source::Etcd(read) => return Box::pin(self.list_etcd(target, start, read)).await,
-            Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known).await {
+            Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known, false).await {
                 Ok(known) => {
                     metrics.consistent_read(known.snapshot.broken.is_empty(), false);
                     (known, limit, None)
@@ -154,9 +167,9 @@ impl Reader {
             },
             Source::Cache { at_least, limit } => {
                 let wait = at_least.map_or(Wait::Nothing, Wait::AtLeast);
-                (self.wait(target, wait, known).await?, limit, None)
+                (self.wait(target, wait, known, false).await?, limit, None)
             }
-            Source::Snapshot { at, limit, gone } => (self.wait(target, Wait::AtLeast(at), known).await?, limit, Some((at, gone))),
+            Source::Snapshot { at, limit, gone } => (self.wait(target, Wait::AtLeast(at), known, false).await?, limit, Some((at, gone))),
         };
         ReadError::undecodable(&known.snapshot)?;
         let (store, revision) = match exact {
@@ -210,7 +223,7 @@ impl Reader {
         let known = target.known();
         match plan::get(resource_version, &self.state(target, &known)).map_err(|r| target.refused(r))? {
             GetPlan::Cache { wait } => {
-                let known = self.wait(target, wait, known).await?;
+                let known = self.wait(target, wait, known, false).await?;
                 if let Some(broken) = known.snapshot.broken.get(key) {
                     return Err(ReadError::Undecodable {
                         count: 1,
@@ -257,7 +270,7 @@ impl Reader {
             _ => Revision::ZERO,
         };
         let wait = if wait == Wait::Consistent { Wait::AtLeast(newest) } else { wait };
-        match self.wait(target, wait, known).await {
+        match self.wait(target, wait, known, true).await {
             Ok(_) => {}
             Err(error @ ReadError::OutOfReach(_)) => return Err(error),
             Err(error) => return Ok(Watching::Failed(error)),
@@ -298,7 +311,11 @@ impl Reader {
     /// # Errors
     /// etcd does not answer.
     pub(super) async fn newest(&self, target: &Target) -> Result<Revision, ReadError> {
-        self.newest_of(&target.resource.served.storage.id).await
+        let storage = &target.resource.served.storage;
+        match &self.elsewhere {
+            Some(elsewhere) => self.patient(elsewhere.of(storage).ask()).await,
+            None => self.newest_of(&storage.id).await,
+        }
     }
 
     /// The same of a stored resource.
@@ -310,7 +327,7 @@ impl Reader {
     }
 
     /// Waits as planned; answers with the snapshot to serve.
-    async fn wait(&self, target: &Target, wait: Wait, known: Known) -> Result<Known, ReadError> {
+    async fn wait(&self, target: &Target, wait: Wait, known: Known, is_watch: bool) -> Result<Known, ReadError> {
         let asked = match wait {
             Wait::Nothing => return Ok(known),
             Wait::Consistent => self.newest(target).await?,
@@ -318,10 +335,16 @@ impl Reader {
         };
         let timer = target.resource.metrics.cache_read_wait.start_timer();
         let published = &target.resource.handle.published;
-        let waited = published.wait_for(asked, FRESHNESS_WAIT).await;
+        let limit = match &self.elsewhere {
+            Some(_) if known.snapshot.store.len() < PROOF_OBJECTS && !is_watch => PROOF_WAIT,
+            _ => FRESHNESS_WAIT,
+        };
+        let waited = published.wait_for(asked, limit).await;
         timer.observe_duration();
         waited.map_err(|late| match self.patience {
-            Some(_) if published.fed().is_behind() => ReadError::OutOfReach(format!("memory is at {}", late.revision)),
+            Some(_) if published.fed().is_behind() || self.elsewhere.is_some() => {
+                ReadError::OutOfReach(format!("memory is at {}", late.revision))
+            }
             _ => ReadError::TooLarge { asked, current: late.revision, retry_after: Some(1) },
         })
     }
