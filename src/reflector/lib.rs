@@ -15,3 +15,6 @@ mod source;
 pub use policy::{Policy, Wanted};
 pub use reflectors::Reflectors;
 pub use source::Source;
+
+#[cfg(test)]
+mod tests;

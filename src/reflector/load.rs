@@ -61,20 +61,22 @@ pub(crate) async fn initial_events(lines: &mut Lines, place: &Arc<Place>) -> Res
         let is_full = chunk.len() >= CHUNK_LINES || bytes >= CHUNK_BYTES;
         let wait = if chunk.is_empty() { SILENCE_MAX } else { Duration::ZERO };
         let next = if is_full { None } else { timeout(wait, lines.next()).await.ok() };
-        match next {
-            Some(Ok(Some(line))) => {
-                bytes += line.len();
-                chunk.push(line);
-                continue;
-            }
-            Some(Ok(None)) => return Err(End::later("the watch ended before its initial events were over")),
-            Some(Err(error)) => return Err(End::call(&error)),
-            None if chunk.is_empty() => return Err(End::Unsupported("its initial events do not end".to_owned())),
-            None => {}
+        if let Some(Ok(Some(line))) = next {
+            bytes += line.len();
+            chunk.push(line);
+            continue;
+        }
+        if next.is_none() && chunk.is_empty() {
+            return Err(End::Unsupported("its initial events do not end".to_owned()));
         }
         bytes = 0;
         if let Some(done) = objects.take(std::mem::take(&mut chunk), place).await? {
             return Ok(done);
+        }
+        match next {
+            Some(Err(error)) => return Err(End::call(&error)),
+            Some(Ok(_)) => return Err(End::later("the watch ended before its initial events were over")),
+            None => {}
         }
     }
 }
