@@ -150,6 +150,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     config.warnings.extend(few);
     let metrics = Metrics::new();
     let audit = audit::open(config.audit.as_ref(), &metrics).map_err(StartError::Audit)?;
+    source::check(&config)?;
     let backend = Backend::open(&config)?;
     let sockets = Sockets::bind(&config.listeners.binding())?;
     ports::settle(&mut config.listeners, &sockets).map_err(StartError::Made)?;

@@ -36,8 +36,13 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
         }
         answer = answerer(method, asked());
     }
+    let asks_etcd = matches!(route, Some(Route::Resource(_))) && asks_etcd(&line);
+    if answer == Answerer::Memory && replica.is_source && asks_etcd && is_impersonated(request.headers()) {
+        // Who is judged here could not be handed on later.
+        answer = Answerer::Upstream(Reason::Unproven);
+    }
     let Answerer::Upstream(reason) = answer else {
-        if matches!(route, Some(Route::Resource(_))) && asks_etcd(&line) && !is_impersonated(request.headers()) {
+        if asks_etcd && !is_impersonated(request.headers()) {
             let is_long = is_long(line.info(request));
             let reason = if replica.is_source { Reason::Unproven } else { Reason::Behind };
             let handed = Handed { reason, upstream: replica.upstream.now(), is_long, limit: LONG };
@@ -55,6 +60,6 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
 fn asks_etcd(line: &RequestLine) -> bool {
     match line.is_watch() {
         true => line.query.first("sendInitialEvents").is_some(),
-        false => line.query.first("resourceVersion") != Some("0"),
+        false => line.query.first("resourceVersion") != Some("0") || line.query.first("continue").is_some(),
     }
 }

@@ -40,6 +40,17 @@ pub(super) struct Made {
     pub(super) upstream: Option<Upstream>,
 }
 
+/// Checks that it can be known where upstream is.
+pub(super) fn check(config: &Config) -> Result<(), StartError> {
+    match &config.source {
+        Some(source) if !source.kubeconfig.exists() => {
+            let why = format!("there is no {}: --source=upstream needs {FLAG} where it does not run in a pod", source.kubeconfig.display());
+            Err(StartError::Upstream(why))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes it. Nothing is asked yet.
 pub(super) fn make(backend: &Backend, prefix: &str, config: &Config, metrics: &Arc<Metrics>) -> Result<Made, StartError> {
     let Some(asked) = &config.source else {
@@ -82,8 +93,9 @@ impl Upstream {
         &self.policy
     }
 
-    /// The reader that asks upstream how far it is, or that leaves what must be new to it.
+    /// The reader that asks upstream how far it is, or leaves what must be new to it, or does without.
     pub(super) fn reader(&self, reader: Reader) -> Reader {
+        let reader = if self.consistent_reads == ConsistentReads::Cached { reader.taking_memory() } else { reader };
         let (source, proves) = (self.source.clone(), self.consistent_reads == ConsistentReads::Prove);
         reader.asking(Arc::new(move |storage| {
             let source = source.clone();

@@ -31,6 +31,8 @@ pub enum ConsistentReads {
     Prove,
     /// By upstream.
     Forward,
+    /// From memory, however old it is; the answer has a warning.
+    Cached,
 }
 
 /// The flags as typed.
@@ -47,9 +49,13 @@ pub(super) struct SourceArgs {
     /// How long a resource is not asked for until it is no longer followed, if --resources does not name it (Go duration); 0 = follow it for ever
     #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "Upstream as the source")]
     resource_idle_timeout: Duration,
-    /// How a read without resourceVersion is answered: `prove` from memory, once it is known to be as new as upstream, `forward` by upstream
+    /// How a read without resourceVersion is answered: `prove` from memory, once it is known to be as new as upstream, `forward` by upstream, `cached` from
+    /// memory as it is, with a warning
     #[arg(long, value_enum, default_value_t = ConsistentReads::Prove, value_name = "HOW", help_heading = "Upstream as the source")]
     consistent_reads: ConsistentReads,
+    /// How long what upstream has said last of a token, and of what its user may read, counts on while upstream does not answer (Go duration); 0 = nobody is let in then
+    #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "Upstream as the source")]
+    decisions_while_away: Duration,
 }
 
 /// An API server as the source of the objects.
@@ -71,6 +77,13 @@ impl ServeArgs {
     }
 }
 
+impl ServeArgs {
+    /// How long decisions of others count on while these do not answer.
+    pub(super) fn decisions_while_away(&self) -> Duration {
+        if self.source.source == From::Upstream { self.source.decisions_while_away } else { Duration::ZERO }
+    }
+}
+
 /// Checks the flags; none when the objects come from an etcd.
 pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, String> {
     let own = &args.source;
@@ -83,9 +96,6 @@ pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, Stri
             () => Ok(None),
         };
     };
-    if args.replica.kubeconfig().is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-        return Err("--source=upstream needs --upstream-kubeconfig where it does not run in a pod".to_owned());
-    }
     let own_keys = "tokens and certificates are judged by upstream, to which they are handed on";
     let unfit = [
         ("--etcd-servers", !args.etcd_servers.is_empty(), "the objects come from one of them"),

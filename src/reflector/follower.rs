@@ -25,6 +25,8 @@ const WATCH_TIME: Duration = Duration::from_secs(300);
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 /// The pause after a failure, the first and the longest: doubled in between, with up to as much again at random (client-go's numbers).
 const PAUSE: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
+/// Over this time those come back that have waited for upstream to answer.
+const SPREAD: Duration = Duration::from_secs(2);
 /// A watch that lasted so long went well: the pauses begin anew.
 const WENT_WELL: Duration = Duration::from_secs(120);
 /// A watch that ended by itself sooner is a failure.
@@ -47,6 +49,8 @@ pub(crate) enum End {
     Over,
     /// It goes on after a pause.
     Later(String, Option<Duration>),
+    /// It goes on after a pause, or when upstream answers anybody.
+    Away(String),
     /// What upstream has told cannot be gone on from.
     Anew(String),
     /// Upstream does not let us, or has no such resource.
@@ -117,11 +121,13 @@ impl Follower {
             if began.elapsed() >= WENT_WELL {
                 pause = PAUSE.0;
             }
+            let is_away = matches!(end, End::Away(_));
             let (why, least) = match end {
                 End::Gone(gone) => return gone,
                 End::Over if began.elapsed() >= WATCH_TIME_MIN => continue,
                 End::Over => ("its watches end at once".to_owned(), None),
                 End::Later(why, least) => (why, least),
+                End::Away(why) => (why, None),
                 End::Unsupported(why) => {
                     tracing::info!(resource = %self.place.storage.id, why, "upstream does not begin a watch with all objects; lists it page by page");
                     self.by_pages = true;
@@ -129,8 +135,8 @@ impl Follower {
                 }
                 End::Anew(why) => {
                     tracing::warn!(resource = %self.place.storage.id, known = %self.machine.known(), why, "a resource is loaded anew");
-                    self.machine.forget();
-                    if began.elapsed() >= WATCH_TIME_MIN {
+                    // What was known is let go of once: a load that cannot be gone on from is a failure.
+                    if self.machine.forget() {
                         continue;
                     }
                     (why, None)
@@ -150,8 +156,16 @@ impl Follower {
             self.inbox.fed().decline(!self.inbox.is_ready());
             self.tell(why);
             let jitter: f64 = rand::rng().random();
-            sleep(pause.mul_f64(1.0 + jitter).max(least.unwrap_or_default().min(RETRY_AFTER_MAX))).await;
+            let rest = pause.mul_f64(1.0 + jitter).max(least.unwrap_or_default().min(RETRY_AFTER_MAX));
             pause = (pause * 2).min(PAUSE.1);
+            let source = self.source.clone();
+            tokio::select! {
+                () = sleep(rest) => {}
+                () = source.back.notified(), if is_away => {
+                    pause = PAUSE.0;
+                    sleep(SPREAD.mul_f64(jitter)).await;
+                }
+            }
         }
     }
 
@@ -312,6 +326,7 @@ impl Follower {
         self.inbox.fed().decline(false);
         self.refused = None;
         if self.told.take().is_some() {
+            self.source.back.notify_waiters();
             tracing::info!(resource = %self.place.storage.id, "upstream tells of a resource again");
         }
     }
@@ -363,7 +378,7 @@ impl End {
     }
 
     pub(crate) fn call(error: &CallError) -> Self {
-        Self::Later(error.to_string(), None)
+        Self::Away(error.to_string())
     }
 
     pub(crate) fn failed(failure: Failure) -> Self {

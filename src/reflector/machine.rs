@@ -98,10 +98,10 @@ impl Machine {
         Ok(Feed::Reset { epoch: self.epoch, revision, ready_at: revision, objects, broken })
     }
 
-    /// Nothing can be gone on from: the next load counts. What was handed over stays until then.
-    pub(crate) fn forget(&mut self) {
+    /// Nothing can be gone on from: the next load counts. What was handed over stays until then. Returns whether there was something.
+    pub(crate) fn forget(&mut self) -> bool {
         self.gathered.clear();
-        self.is_loaded = false;
+        std::mem::take(&mut self.is_loaded)
     }
 
     /// Nothing is kept any longer, until the next load.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::event::{Failure, failure, list_revision};
 use super::place::Place;
@@ -31,6 +31,8 @@ pub struct Source {
     /// `/registry/`.
     prefix: String,
     pub(crate) loads: Semaphore,
+    /// It answers again, after it did not.
+    pub(crate) back: Notify,
 }
 
 /// Why upstream has no answer of use.
@@ -51,7 +53,7 @@ impl Source {
         let watch = Limits { timeout: HEAD_TIME, answer_bytes_max: EVENT_BYTES_MAX, concurrent_max: LOADS_AT_ONCE };
         let list = Limits { timeout: PAGE_TIME, answer_bytes_max: PAGE_BYTES_MAX, concurrent_max: PAGES_AT_ONCE };
         let (watches, lists) = (Client::of(&at, watch)?, Client::of(&at, list)?);
-        Ok(Self { watches, lists, at, prefix: prefix.to_owned(), loads: Semaphore::new(LOADS_AT_ONCE) })
+        Ok(Self { watches, lists, at, prefix: prefix.to_owned(), loads: Semaphore::new(LOADS_AT_ONCE), back: Notify::new() })
     }
 
     /// Where it is.

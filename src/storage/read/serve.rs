@@ -39,6 +39,8 @@ pub struct Reader {
     etcds: ByResource<(Etcd, Arc<Newest>)>,
     /// Whom consistent reads ask instead of etcd.
     elsewhere: Option<Arc<Elsewhere>>,
+    /// What memory has counts as the newest.
+    takes_memory: bool,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
     /// How long etcd may take where another server can answer instead; without one it has the request's time.
@@ -90,7 +92,7 @@ impl Reader {
         let etcd_lists = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
         let etcds = etcds.map(|etcd| (etcd.clone(), Newest::of(etcd.clone(), prefix.clone())));
         let filters = Filters::new(FILTERS_BYTES_MAX);
-        Self { etcds, prefix, filters, etcd_lists, elsewhere: None, patience: None, serves_unknown_fields: false }
+        Self { etcds, prefix, filters, etcd_lists, elsewhere: None, takes_memory: false, patience: None, serves_unknown_fields: false }
     }
 
     /// Asks this source how far it is, instead of an etcd. What memory is not proven for soon is out of reach, and so is what only an etcd has.
@@ -103,6 +105,18 @@ impl Reader {
     #[must_use]
     pub fn serving_unknown_fields(self, yes: bool) -> Self {
         Self { serves_unknown_fields: yes, ..self }
+    }
+
+    /// Takes what memory has for the newest that there is: reads that should be consistent may be old.
+    #[must_use]
+    pub fn taking_memory(self) -> Self {
+        Self { takes_memory: true, ..self }
+    }
+
+    /// Whether memory counts as the newest.
+    #[must_use]
+    pub fn takes_memory(&self) -> bool {
+        self.takes_memory
     }
 
     /// The etcd that has these objects.
@@ -221,6 +235,7 @@ impl Reader {
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, ReadError> {
         let key = target.key.as_ref().expect("a GET names one key");
         let known = target.known();
+        let resource_version = if self.takes_memory && resource_version.is_empty() { "0" } else { resource_version };
         match plan::get(resource_version, &self.state(target, &known)).map_err(|r| target.refused(r))? {
             GetPlan::Cache { wait } => {
                 let known = self.wait(target, wait, known, false).await?;
@@ -313,6 +328,7 @@ impl Reader {
     pub(super) async fn newest(&self, target: &Target) -> Result<Revision, ReadError> {
         let storage = &target.resource.served.storage;
         match &self.elsewhere {
+            _ if self.takes_memory => Ok(target.known().revision),
             Some(elsewhere) => self.patient(elsewhere.of(storage).ask()).await,
             None => self.newest_of(&storage.id).await,
         }
