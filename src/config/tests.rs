@@ -148,7 +148,7 @@ const PLAIN: &str = "--insecure-port=8001";
 #[test]
 fn objects_come_from_upstream() {
     let upstream = ["--source=upstream", "--upstream-kubeconfig=k", TLS[0], TLS[1], TLS[2]];
-    let with = |more: &[&str]| [&upstream[..], more].concat();
+    let with = |more: &[&'static str]| [&upstream[..], more].concat();
     let config = serve(&upstream).expect("valid");
     let source = config.source.expect("a source");
     assert_eq!((source.kubeconfig.to_str(), source.consistent_reads), (Some("k"), ConsistentReads::Prove));
@@ -159,7 +159,7 @@ fn objects_come_from_upstream() {
     let named = serve(&with(&["--resources=pods,deployments.apps", "--resource-idle-timeout=0"])).expect("valid");
     let policy = named.source.expect("a source").policy;
     assert_eq!((policy.named.map(|named| named.len()), policy.idle), (Some(2), None));
-    let wrongs: &[(&[&str], &str)] = &[
+    let wrongs: &[(&[&'static str], &str)] = &[
         (&["--etcd-servers=http://a:1"], "--etcd-servers is not for --source=upstream: the objects come from one of them"),
         (&["--data-dir=d"], "--data-dir is not for --source=upstream: nothing is stored here"),
         (&["--authorization-mode=RBAC"], "--authorization-mode is not for --source=upstream: upstream decides who may do what"),

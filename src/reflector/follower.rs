@@ -69,6 +69,10 @@ pub(crate) struct Follower {
     machine: Machine,
     /// It is loaded page by page.
     by_pages: bool,
+    /// When it was loaded last.
+    loaded_at: Instant,
+    /// Since when upstream says that it has less than was known.
+    older: Option<Instant>,
     /// Since when upstream refuses it.
     refused: Option<Instant>,
     /// What was told the log last.
@@ -77,7 +81,17 @@ pub(crate) struct Follower {
 
 impl Follower {
     pub(crate) fn new(source: Arc<Source>, place: Place, inbox: Inbox) -> Self {
-        Self { source, place: Arc::new(place), inbox, machine: Machine::default(), by_pages: false, refused: None, told: None }
+        Self {
+            source,
+            place: Arc::new(place),
+            inbox,
+            machine: Machine::default(),
+            by_pages: false,
+            loaded_at: Instant::now(),
+            older: None,
+            refused: None,
+            told: None,
+        }
     }
 
     /// Runs until nobody takes what comes. `idle`: how long nobody asks until it is let go, if at all.
@@ -135,8 +149,8 @@ impl Follower {
                 }
                 End::Anew(why) => {
                     tracing::warn!(resource = %self.place.storage.id, known = %self.machine.known(), why, "a resource is loaded anew");
-                    // What was known is let go of once: a load that cannot be gone on from is a failure.
-                    if self.machine.forget() {
+                    // A load that cannot be gone on from is a failure.
+                    if self.machine.forget() && self.loaded_at.elapsed() >= WATCH_TIME_MIN {
                         continue;
                     }
                     (why, None)
@@ -194,10 +208,14 @@ impl Follower {
         let source = self.source.clone();
         let turn = source.loads.acquire().await.expect("the semaphore is never closed");
         let known = self.machine.known();
-        let at_least = if known.0 > 0 { format!("&resourceVersion={known}") } else { String::new() };
+        let at_least = if known.0 > 0 && !self.is_restored() { format!("&resourceVersion={known}") } else { String::new() };
         let query = format!("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds={}{at_least}", watch_seconds());
         let mut lines = match self.source.watch(&self.place, &query).await {
             Err(NoAnswer::Failed(failure)) if matches!(failure.code, 400 | 422) => return Err(End::Unsupported(failure.to_string())),
+            Err(NoAnswer::Failed(failure)) if failure.code == 504 && known.0 > 0 => {
+                self.older.get_or_insert_with(Instant::now);
+                return Err(End::failed(failure));
+            }
             answer => answer?,
         };
         let began = Instant::now();
@@ -217,12 +235,32 @@ impl Follower {
         self.watch().await
     }
 
+    /// Whether upstream has said for so long that it has less than was known that it must be believed.
+    fn is_restored(&self) -> bool {
+        self.older.is_some_and(|since| since.elapsed() >= self.source.restored_after)
+    }
+
+    /// Whether upstream has less now than is known: a watch from what it does not have yet stays silent.
+    async fn has_less(&self) -> bool {
+        self.source.newest(&self.place.storage).await.is_ok_and(|newest| newest < self.machine.known())
+    }
+
     fn loaded(&mut self, loaded: Loaded, began: Instant) -> Result<(), End> {
         let (revision, objects, broken) = (loaded.revision, loaded.objects.len(), loaded.broken.len());
+        let known = self.machine.known();
+        if revision < known && self.is_restored() {
+            tracing::error!(resource = %self.place.storage.id, %known, %revision, "upstream was restored from a backup, or is another cluster");
+            self.inbox.withhold();
+            self.inbox.void_before(self.machine.rewind());
+            self.inbox.fed().rewind(revision, known);
+        } else if revision < known {
+            self.older.get_or_insert_with(Instant::now);
+        }
         let reset = self.machine.loaded(loaded).map_err(|lie| End::Later(lie.to_string(), None))?;
         self.hand(reset)?;
         self.inbox.fed().advance(revision);
         self.inbox.fed().fresh_as_of(began);
+        (self.loaded_at, self.older) = (Instant::now(), None);
         self.goes_well();
         let seconds = began.elapsed().as_secs_f64();
         tracing::info!(resource = %self.place.storage.id, objects, broken, %revision, seconds, "follows a resource of upstream");
@@ -260,6 +298,7 @@ impl Follower {
                     self.perform(out)?;
                     match ended {
                         Err(_) if hold.is_some() => {}
+                        Err(_) if self.has_less().await => return Err(End::Anew("upstream has less than it had".to_owned())),
                         Err(_) => return Err(End::later("its watch is silent")),
                         Ok(Err(error)) => return Err(End::call(&error)),
                         Ok(Ok(_)) => return Ok(()),
@@ -411,7 +450,7 @@ impl From<Wrong> for End {
     fn from(wrong: Wrong) -> Self {
         match wrong {
             Wrong::Lie(lie) => lie.into(),
-            Wrong::Torn(_) => Self::Anew(wrong.to_string()),
+            Wrong::Late(..) => Self::Anew(wrong.to_string()),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Empty ──loaded──▶ Following ──what was told cannot be: Wrong──▶ loaded anew (next epoch)
 //! ```
 //! etcd may change several keys at one revision (a lease that runs out takes all its objects along), and upstream tells of them one by one. So what is told of a revision is gathered
-//! until something newer comes, or nothing more comes for a moment ([`Machine::hold`]). What comes late after all cannot be shown any more: everything is loaded anew.
+//! until something newer comes, or nothing more comes for a moment ([`Machine::hold`]). What comes late after all, or below a bookmark, cannot be shown any more: everything is loaded anew.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,9 +39,9 @@ pub(crate) enum Wrong {
     /// Upstream is out of order.
     #[error(transparent)]
     Lie(#[from] Lie),
-    /// More of a revision came after it was shown.
-    #[error("more of revision {0} came late")]
-    Torn(Revision),
+    /// What was shown was not all: everything must be loaded anew.
+    #[error("an event of revision {0} came late, when everything up to {1} was told")]
+    Late(Revision, Revision),
 }
 
 /// Every object of a resource at one revision.
@@ -104,6 +104,12 @@ impl Machine {
         std::mem::take(&mut self.is_loaded)
     }
 
+    /// Upstream has less than it had: what it has now counts from the next load on. Returns the epoch of that load.
+    pub(crate) fn rewind(&mut self) -> Epoch {
+        *self = Self { epoch: self.epoch, ..Self::default() };
+        self.epoch.next()
+    }
+
     /// Nothing is kept any longer, until the next load.
     pub(crate) fn let_go(&mut self) -> Feed {
         *self = Self { epoch: self.epoch.next(), known: self.known, last: self.known, ..Self::default() };
@@ -123,10 +129,7 @@ impl Machine {
         }
         match self.gathered.is_empty() {
             true if revision == self.last && self.last_keys.contains(&item.key) => return Ok(()),
-            true if revision == self.last && self.is_last_open => return Err(Wrong::Torn(revision)),
-            true if revision <= self.known => {
-                return Err(Lie(format!("an event of {revision} after everything up to {}", self.known)).into());
-            }
+            true if revision <= self.known => return Err(Wrong::Late(revision, self.known)),
             false if self.gathered.iter().any(|(key, _)| *key == item.key) => return Ok(()),
             false if self.gathered.len() == KEYS_TOGETHER_MAX => {
                 return Err(Lie(format!("more than {KEYS_TOGETHER_MAX} objects of revision {revision}")).into());
@@ -272,7 +275,7 @@ mod tests {
             machine
         };
         let (mut machine, mut out) = (broken_off(), Vec::new());
-        assert_eq!(machine.event(item("b", 7), true, &place, &mut out), Err(Wrong::Torn(Revision(7))));
+        assert_eq!(machine.event(item("b", 7), true, &place, &mut out), Err(Wrong::Late(Revision(7), Revision(7))));
         let (mut machine, mut out) = (broken_off(), Vec::new());
         machine.event(item("b", 9), false, &place, &mut out).expect("newer");
         machine.flush(false, &mut out);

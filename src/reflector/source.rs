@@ -20,6 +20,8 @@ const PAGE_BYTES_MAX: usize = 64 << 20;
 /// How long the head of a watch's answer, and a whole page, may take.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 const PAGE_TIME: Duration = Duration::from_secs(60);
+/// How long upstream may say that it has less than it had: one of several servers may be late. After that its etcd was restored from a backup.
+const RESTORED_AFTER: Duration = Duration::from_secs(60);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
 const PAGES_AT_ONCE: usize = 32;
 
@@ -33,6 +35,8 @@ pub struct Source {
     pub(crate) loads: Semaphore,
     /// It answers again, after it did not.
     pub(crate) back: Notify,
+    /// How long upstream says that it has less than it had, until that is believed.
+    pub(crate) restored_after: Duration,
 }
 
 /// Why upstream has no answer of use.
@@ -53,7 +57,15 @@ impl Source {
         let watch = Limits { timeout: HEAD_TIME, answer_bytes_max: EVENT_BYTES_MAX, concurrent_max: LOADS_AT_ONCE };
         let list = Limits { timeout: PAGE_TIME, answer_bytes_max: PAGE_BYTES_MAX, concurrent_max: PAGES_AT_ONCE };
         let (watches, lists) = (Client::of(&at, watch)?, Client::of(&at, list)?);
-        Ok(Self { watches, lists, at, prefix: prefix.to_owned(), loads: Semaphore::new(LOADS_AT_ONCE), back: Notify::new() })
+        Ok(Self {
+            watches,
+            lists,
+            at,
+            prefix: prefix.to_owned(),
+            loads: Semaphore::new(LOADS_AT_ONCE),
+            back: Notify::new(),
+            restored_after: RESTORED_AFTER,
+        })
     }
 
     /// Where it is.

@@ -41,7 +41,9 @@ impl Bench {
         let server = Server::speaking(&[b"http/1.1"], react).await;
         let trust = Trust::from_pem(server.ca_pem().as_bytes()).expect("an authority");
         let at = Kubeconfig::of_server(&server.url(), trust).expect("a server");
-        let (reflectors, commands, _) = Reflectors::new(Arc::new(Source::new(at, "/registry/").expect("a client")), policy);
+        let mut source = Source::new(at, "/registry/").expect("a client");
+        source.restored_after = Duration::from_secs(3);
+        let (reflectors, commands, _) = Reflectors::new(Arc::new(source), policy);
         tokio::spawn(reflectors.run());
         let storage = Arc::new(Storage::test_config_maps());
         let (giving_up, given_up) = tokio::sync::watch::channel(GivenUp::default());
@@ -189,13 +191,32 @@ async fn after_410_everything_is_loaded_anew() {
     assert!(loads.len() == 3 && loads[1..].iter().all(|query| query.ends_with("&resourceVersion=7")), "{loads:?}");
 }
 
+/// An etcd that was restored from a backup has less than clients have seen. That is believed when it is said for a while, and what was seen is lost.
+#[tokio::test]
+async fn a_restored_upstream_is_believed_after_a_while() {
+    let loads = AtomicUsize::new(0);
+    let bench = Bench::before(move |asked| match asked.uri.query().unwrap_or("") {
+        query if query.contains("sendInitialEvents") && query.contains("&resourceVersion=50") => {
+            Reaction::Answer(504, "application/json", Bytes::new())
+        }
+        query if query.contains("sendInitialEvents") => match loads.fetch_add(1, Ordering::Relaxed) {
+            0 => ended(&[put("a", 3), end(50)]),
+            _ => open(&[put("b", 11), end(12)]),
+        },
+        _ => ended(&[error(410)]),
+    })
+    .await;
+    bench.has("50: a@3").await;
+    bench.has("12: b@11").await;
+    let known = bench.known();
+    assert_eq!((known.lost, known.is_ready()), (Revision(50), true), "a watch from what is lost ends");
+}
+
 /// Whatever upstream sends that is out of order, what is known stays, nothing of it is shown, and upstream is asked again.
 #[tokio::test]
 async fn lies_are_not_shown() {
     let foreign = object("x", 30).replace("ConfigMap", "Secret");
     let lies: Vec<(&str, Reaction)> = vec![
-        ("events that go back", open(&[put("x", 4)])),
-        ("an event below a bookmark", open(&[bookmark(20), put("x", 19)])),
         ("another kind", open(&[event("ADDED", &foreign)])),
         ("no JSON", open(&["{\"type\":\"ADDED\",\"obj\n".to_owned()])),
         ("HTML", Reaction::Answer(200, "text/html", Bytes::from_static(b"<html>\n<body>sign in\n</body></html>\n"))),
@@ -217,6 +238,27 @@ async fn lies_are_not_shown() {
             assert!(!is_shown(&bench.known()), "{name}");
             let loads = bench.asked().iter().filter(|query| query.contains("sendInitialEvents")).count();
             assert_eq!(loads, 1, "{name}: it need not be loaded anew");
+        });
+    }
+    cases.join_all().await;
+}
+
+/// An event that comes when everything up to it was told already may not be the only one: nobody knows what else is missing.
+#[tokio::test]
+async fn what_comes_late_has_everything_loaded_anew() {
+    let late = [
+        ("one that goes back", vec![put("x", 4)]),
+        ("one below a bookmark", vec![bookmark(20), put("x", 19)]),
+        ("more of a revision that was shown", vec![put("b", 9), put("c", 10), put("x", 9)]),
+    ];
+    let mut cases = JoinSet::new();
+    for (name, late) in late {
+        cases.spawn(async move {
+            let loads = vec![ended(&[put("a", 3), end(7)]), open(&[put("a", 3), put("x", 19), end(20)])];
+            let bench = Bench::before(in_turn(loads, vec![open(&late), Reaction::Hang])).await;
+            bench.has("20: a@3 x@19").await;
+            let loads: Vec<_> = bench.asked().into_iter().filter(|query| query.contains("sendInitialEvents")).collect();
+            assert!(loads.len() == 2 && loads[1].contains("&resourceVersion="), "{name}: {loads:?}");
         });
     }
     cases.join_all().await;

@@ -25,7 +25,9 @@ impl Replica {
     pub(in super::super) fn checks(&self, api: &Api) -> Vec<Check> {
         let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
         let mut checks = vec![("upstream", self.wrong()), ("upstream-discovery", self.discovery_wrong(api).map(wrong))];
-        if !self.is_source {
+        if self.is_source {
+            checks.push(("source", not_followed(api).map(Wrong::told)));
+        } else {
             checks.push(("upstream-etcd", self.proof.etcd_wrong().map(wrong)));
             checks.push(("upstream-resources", self.proof.resources_wrong().map(wrong)));
         }
@@ -100,6 +102,17 @@ impl Replica {
         }
         *ended = others;
     }
+}
+
+/// Which resources were asked for that upstream does not bring, so that their requests are handed on.
+fn not_followed(api: &Api) -> Option<String> {
+    let resources = api.resources.load();
+    let missing = resources.iter().filter(|resource| {
+        let fed = resource.handle.published.fed();
+        fed.is_declined() && fed.unwanted_for().is_some()
+    });
+    let names: BTreeSet<String> = missing.map(|resource| resource.forms.whole().name.to_string()).collect();
+    (!names.is_empty()).then(|| format!("not followed, and handed on: {}", names.into_iter().collect::<Vec<_>>().join(", ")))
 }
 
 /// Whether a Table may be what is asked for.
