@@ -58,7 +58,7 @@ use auth::authn::Authenticator;
 use auth::providers::{Providers, ProvidersError, Sources};
 use backend::Backend;
 use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
-use cache::state::ring::RingLimits;
+use cache::state::{ring::RingLimits, snapshot::Known};
 use catalogue::Offer;
 use codec::Blocks;
 use controllers::{Controllers, Extension, share};
@@ -78,6 +78,9 @@ use telemetry::Metrics;
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
+
+/// The same of a resource of upstream, which may not have it at all.
+const SOURCE_LOOK: Duration = Duration::from_secs(1);
 
 /// After this time `/readyz` passes whatever is still missing (spec list-watch §2.12, `--storage-initialization-timeout`).
 const READY_AT_LATEST: Duration = Duration::from_secs(60);
@@ -400,7 +403,12 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>, upst
     // Others are loaded when they are asked for.
     let is_awaited = |storage: &model::Storage| upstream.is_none_or(|upstream| upstream.policy().is_followed_from_the_start(storage));
     for resource in resources.into_iter().filter(|resource| is_awaited(&resource.served.storage)) {
-        while resource.handle.published.wait_until(cache::state::snapshot::Known::is_ready, READY_LOOK).await.is_err() {
+        let published = &resource.handle.published;
+        while published.wait_until(Known::is_ready, if upstream.is_some() { SOURCE_LOOK } else { READY_LOOK }).await.is_err() {
+            if published.fed().is_declined() {
+                // It is handed on.
+                break;
+            }
             tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);

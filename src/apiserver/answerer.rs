@@ -59,7 +59,7 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
 /// Whether a read may have to ask etcd.
 fn asks_etcd(line: &RequestLine) -> bool {
     match line.is_watch() {
-        true => line.query.first("sendInitialEvents").is_some(),
+        true => line.query.first("sendInitialEvents").is_some() || line.query.first("resourceVersion").unwrap_or("").is_empty(),
         false => line.query.first("resourceVersion") != Some("0") || line.query.first("continue").is_some(),
     }
 }

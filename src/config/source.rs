@@ -42,8 +42,8 @@ pub(super) struct SourceArgs {
     /// upstream is asked, and what this server does not answer is handed on. Upstream is what --upstream-kubeconfig says, in a pod by default what its service account may reach
     #[arg(long, value_enum, default_value_t = From::Etcd, value_name = "SOURCE", help_heading = "Upstream as the source")]
     pub(super) source: From,
-    /// Resources that are followed from the start, comma separated: pods, secrets, deployments.apps; all others are handed on [default: each from when it is first asked for, but
-    /// not secrets]
+    /// Resources that are followed from the start, comma separated: pods, secrets, deployments.apps; `all` is all but secrets. What is not followed is handed on [default: each
+    /// resource is followed from when it is first asked for, but not secrets]
     #[arg(long, value_delimiter = ',', value_name = "RESOURCE,...", help_heading = "Upstream as the source")]
     resources: Vec<String>,
     /// How long a resource is not asked for until it is no longer followed, if --resources does not name it (Go duration); 0 = follow it for ever
@@ -123,8 +123,10 @@ pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, Stri
     if !idle.is_zero() && idle < IDLE_MIN {
         return Err(format!("--resource-idle-timeout: must be 0 or at least {IDLE_MIN:?}"));
     }
+    let (all, names): (Vec<String>, Vec<String>) = own.resources.iter().cloned().partition(|name| name.trim() == "all");
     let policy = Policy {
-        named: (!own.resources.is_empty()).then(|| wanted("--resources", &own.resources)).transpose()?,
+        named: (!own.resources.is_empty()).then(|| wanted("--resources", &names)).transpose()?,
+        all: !all.is_empty(),
         denied: wanted("--exclude-resources", args.replica.excluded())?,
         idle: (!idle.is_zero()).then_some(idle),
     };

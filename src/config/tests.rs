@@ -148,7 +148,7 @@ const PLAIN: &str = "--insecure-port=8001";
 #[test]
 fn objects_come_from_upstream() {
     let upstream = ["--source=upstream", "--upstream-kubeconfig=k", TLS[0], TLS[1], TLS[2]];
-    let with = |more: &[&'static str]| [&upstream[..], more].concat();
+    let with = |more: &[&'static str]| -> Vec<&'static str> { upstream.iter().chain(more).copied().collect() };
     let config = serve(&upstream).expect("valid");
     let source = config.source.expect("a source");
     assert_eq!((source.kubeconfig.to_str(), source.consistent_reads), (Some("k"), ConsistentReads::Prove));
@@ -158,7 +158,9 @@ fn objects_come_from_upstream() {
     assert!(config.providers.cluster.is_some_and(|cluster| cluster.skip_lookup), "upstream knows whose tokens they are");
     let named = serve(&with(&["--resources=pods,deployments.apps", "--resource-idle-timeout=0"])).expect("valid");
     let policy = named.source.expect("a source").policy;
-    assert_eq!((policy.named.map(|named| named.len()), policy.idle), (Some(2), None));
+    assert_eq!((policy.named.map(|named| named.len()), policy.all, policy.idle), (Some(2), false, None));
+    let policy = serve(&with(&["--resources=all,secrets"])).expect("valid").source.expect("a source").policy;
+    assert_eq!((policy.named.map(|named| named.len()), policy.all), (Some(1), true));
     let wrongs: &[(&[&'static str], &str)] = &[
         (&["--etcd-servers=http://a:1"], "--etcd-servers is not for --source=upstream: the objects come from one of them"),
         (&["--data-dir=d"], "--data-dir is not for --source=upstream: nothing is stored here"),

@@ -21,6 +21,8 @@ pub struct Wanted {
 pub struct Policy {
     /// The resources that are followed from the start; none: each when it is first asked for.
     pub named: Option<Vec<Wanted>>,
+    /// All others are followed from the start too.
+    pub all: bool,
     /// Resources that are never followed.
     pub denied: Vec<Wanted>,
     /// How long nobody asks for a resource until it is let go; none: never. Of resources that are not named.
@@ -71,6 +73,7 @@ impl Policy {
         match &self.named {
             _ if is_in(&self.denied) => Follows::Never,
             Some(named) if is_in(named) => Follows::Always,
+            _ if self.all && !is_only_named => Follows::Always,
             Some(_) => Follows::Never,
             None if is_only_named => Follows::Never,
             None => Follows::WhenAsked,
@@ -90,7 +93,8 @@ mod tests {
     fn secrets_are_followed_only_when_they_are_named() {
         let wanted = |names: &[&str]| names.iter().map(|name| Wanted::parse(name).expect("a name")).collect::<Vec<_>>();
         let lazily = Policy { denied: wanted(&["events", "widgets.ex.io"]), ..Policy::default() };
-        let named = Policy { named: Some(wanted(&["secrets", "deployments.apps"])), denied: wanted(&["pods"]), idle: None };
+        let named = Policy { named: Some(wanted(&["secrets", "deployments.apps"])), denied: wanted(&["pods"]), ..Policy::default() };
+        let all = Policy { named: None, all: true, denied: wanted(&["pods"]), idle: None };
         let of = |policy: &Policy, resource, group| policy.follows(&storage(resource, group));
         assert_eq!(of(&lazily, "pods", ""), Follows::WhenAsked);
         assert_eq!(of(&lazily, "secrets", ""), Follows::Never);
@@ -101,6 +105,8 @@ mod tests {
         assert_eq!(of(&named, "deployments", "apps"), Follows::Always);
         assert_eq!(of(&named, "deployments", ""), Follows::Never);
         assert_eq!(of(&named, "customresourcedefinitions", "apiextensions.k8s.io"), Follows::Always);
+        assert_eq!(of(&all, "deployments", "apps"), Follows::Always);
+        assert_eq!((of(&all, "secrets", ""), of(&all, "pods", "")), (Follows::Never, Follows::Never));
         for wrong in ["", ".apps", "Pods", "pods/status", "a b"] {
             Wanted::parse(wrong).expect_err(wrong);
         }

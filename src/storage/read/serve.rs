@@ -52,6 +52,17 @@ pub struct Reader {
     pub(super) serves_unknown_fields: bool,
 }
 
+/// What waits for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    /// A list or a GET.
+    List,
+    /// A watch from a revision that the client names: nobody may have it yet.
+    Watch,
+    /// A watch from what there is now.
+    WatchOfNewest,
+}
+
 /// A page of a list.
 pub struct List {
     /// What the envelope says.
@@ -167,7 +178,7 @@ impl Reader {
         let (known, limit, exact) = match source {
             // Boxed, here and below: what asks etcd is large, and most reads do not.
             Source::Etcd(read) => return Box::pin(self.list_etcd(target, start, read)).await,
-            Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known, false).await {
+            Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known, Reads::List).await {
                 Ok(known) => {
                     metrics.consistent_read(known.snapshot.broken.is_empty(), false);
                     (known, limit, None)
@@ -181,9 +192,11 @@ impl Reader {
             },
             Source::Cache { at_least, limit } => {
                 let wait = at_least.map_or(Wait::Nothing, Wait::AtLeast);
-                (self.wait(target, wait, known, false).await?, limit, None)
+                (self.wait(target, wait, known, Reads::List).await?, limit, None)
             }
-            Source::Snapshot { at, limit, gone } => (self.wait(target, Wait::AtLeast(at), known, false).await?, limit, Some((at, gone))),
+            Source::Snapshot { at, limit, gone } => {
+                (self.wait(target, Wait::AtLeast(at), known, Reads::List).await?, limit, Some((at, gone)))
+            }
         };
         ReadError::undecodable(&known.snapshot)?;
         let (store, revision) = match exact {
@@ -238,7 +251,7 @@ impl Reader {
         let resource_version = if self.takes_memory && resource_version.is_empty() { "0" } else { resource_version };
         match plan::get(resource_version, &self.state(target, &known)).map_err(|r| target.refused(r))? {
             GetPlan::Cache { wait } => {
-                let known = self.wait(target, wait, known, false).await?;
+                let known = self.wait(target, wait, known, Reads::List).await?;
                 if let Some(broken) = known.snapshot.broken.get(key) {
                     return Err(ReadError::Undecodable {
                         count: 1,
@@ -284,8 +297,11 @@ impl Reader {
             },
             _ => Revision::ZERO,
         };
-        let wait = if wait == Wait::Consistent { Wait::AtLeast(newest) } else { wait };
-        match self.wait(target, wait, known, true).await {
+        let (wait, reads) = match wait {
+            Wait::Consistent => (Wait::AtLeast(newest), Reads::WatchOfNewest),
+            wait => (wait, Reads::Watch),
+        };
+        match self.wait(target, wait, known, reads).await {
             Ok(_) => {}
             Err(error @ ReadError::OutOfReach(_)) => return Err(error),
             Err(error) => return Ok(Watching::Failed(error)),
@@ -343,7 +359,7 @@ impl Reader {
     }
 
     /// Waits as planned; answers with the snapshot to serve.
-    async fn wait(&self, target: &Target, wait: Wait, known: Known, is_watch: bool) -> Result<Known, ReadError> {
+    async fn wait(&self, target: &Target, wait: Wait, known: Known, reads: Reads) -> Result<Known, ReadError> {
         let asked = match wait {
             Wait::Nothing => return Ok(known),
             Wait::Consistent => self.newest(target).await?,
@@ -352,13 +368,13 @@ impl Reader {
         let timer = target.resource.metrics.cache_read_wait.start_timer();
         let published = &target.resource.handle.published;
         let limit = match &self.elsewhere {
-            Some(_) if known.snapshot.store.len() < PROOF_OBJECTS && !is_watch => PROOF_WAIT,
+            Some(_) if known.snapshot.store.len() < PROOF_OBJECTS && reads == Reads::List => PROOF_WAIT,
             _ => FRESHNESS_WAIT,
         };
         let waited = published.wait_for(asked, limit).await;
         timer.observe_duration();
         waited.map_err(|late| match self.patience {
-            Some(_) if published.fed().is_behind() || self.elsewhere.is_some() => {
+            Some(_) if published.fed().is_behind() || self.elsewhere.is_some() && reads != Reads::Watch => {
                 ReadError::OutOfReach(format!("memory is at {}", late.revision))
             }
             _ => ReadError::TooLarge { asked, current: late.revision, retry_after: Some(1) },

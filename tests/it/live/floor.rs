@@ -171,7 +171,11 @@ impl Subject {
             }
             "watchcache-upstream" => {
                 command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-                command.args(["serve", "--insecure-port=0"]).args(site.fed_by(theirs)?).args(site.listening(address));
+                // From the start, as from etcd: watches resume from before a case looks at a resource.
+                command
+                    .args(["serve", "--insecure-port=0", "--resources=all,secrets"])
+                    .args(site.fed_by(theirs)?)
+                    .args(site.listening(address));
                 Self::Secured(address)
             }
             "watchcache-secure" | "watchcache-replica" => {
