@@ -14,7 +14,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use futures_util::future::{join_all, select_all};
+use futures_util::future::join_all;
 use thiserror::Error;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -37,6 +37,7 @@ mod ports;
 mod reload;
 mod replica;
 mod signals;
+mod source;
 
 pub use alone::run_store;
 pub use manifests::print as print_manifests;
@@ -58,7 +59,7 @@ use auth::authn::Authenticator;
 use auth::providers::{Providers, ProvidersError, Sources};
 use backend::Backend;
 use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
-use cache::state::ring::RingLimits;
+use cache::state::{ring::RingLimits, snapshot::Known};
 use catalogue::Offer;
 use codec::ChunkCache;
 use controllers::{Controllers, Extension, rebalance};
@@ -78,6 +79,9 @@ use telemetry::Metrics;
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
+
+/// The same of a resource of upstream, which may not have it at all.
+const SOURCE_LOOK: Duration = Duration::from_secs(1);
 
 /// After this time `/readyz` passes whatever is still missing (spec list-watch §2.12, `--storage-initialization-timeout`).
 const READY_AT_LATEST: Duration = Duration::from_secs(60);
@@ -150,6 +154,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     config.warnings.extend(few);
     let metrics = Metrics::new();
     let audit = audit::open(config.audit.as_ref(), &metrics).map_err(StartError::Audit)?;
+    source::check(&config)?;
     let backend = Backend::open(&config)?;
     let sockets = Sockets::bind(&config.listeners.binding())?;
     ports::settle(&mut config.listeners, &sockets).map_err(StartError::Made)?;
@@ -171,11 +176,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let etcds = backend.etcds()?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let prefix = format!("{}/", config.etcd.prefix);
-    // Feeds have clients of their own: their connections live on their runtime, and requests never queue behind a load.
-    let (drivers, feeds) = feeds::feeds(&backend.etcds()?, &prefix, &config, &metrics);
+    let source::Made { feeding: feed, feeds, clocks, upstream } = source::make(&backend, &prefix, &config, &metrics)?;
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
     let (giving_up, given_up) = sync::watch::channel(GivenUp::default());
-    let fed = feeds.iter().map(|feed| feed.fed.clone()).collect();
     let parts = Dependencies {
         feeds,
         runtime: feeding.handle().clone(),
@@ -200,10 +203,12 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             let may_write = permission.await == Ok(Permission::Granted);
             registry.offer(if may_write { Offer::Writes } else { Offer::Reads });
             // Every resource is there before the feed begins, so that all of them are loaded warm.
-            registry.learn_definitions(&etcd, &prefix).await;
+            match feed.is_etcds() {
+                true => registry.learn_definitions(&etcd, &prefix).await,
+                false => registry.expect_definitions().await,
+            }
             tokio::select! {
-                // One that ends takes all with it.
-                _ = select_all(drivers.into_iter().map(|driver| Box::pin(driver.run()))) => {}
+                () = feed.run() => {}
                 () = registry.follow_definitions() => {}
             }
         }
@@ -253,6 +258,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         tokio::spawn(memory::keep(budget, giving_up, chunks.clone(), metrics.clone()));
     }
     let reader = Reader::new(&etcds, &prefix).serving_unknown_fields(config.serve_unknown_fields);
+    let reader = upstream.as_ref().map_or_else(|| reader.clone(), |upstream| upstream.reader(reader.clone()));
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: if replica.is_some() { reader.impatient() } else { reader },
@@ -273,7 +279,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
         times: config.times.clone(),
         gates: config.gates,
-        feeds: fed,
+        feeds: clocks,
         max_staleness: config.times.max_staleness,
         loaded: AtomicBool::new(false),
         has_roles,
@@ -285,7 +291,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     tokio::spawn({
         let (api, etcd) = (api.clone(), backend.etcd()?);
         async move {
-            readiness(api.clone(), resources).await;
+            readiness(api.clone(), resources, upstream.as_ref()).await;
             if let Some(group) = group {
                 rebalance::run(etcd, group, api.access.clone()).await;
             }
@@ -293,10 +299,12 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     });
     tokio::spawn(ports::tell(config.listeners.clone(), api.clone()));
     if let Some(replica) = &replica {
-        tokio::spawn(replica.clone().follow_trusted(api.resources.clone(), prefix.as_str().into()));
+        if config.source.is_none() {
+            tokio::spawn(replica.clone().follow_trusted(api.resources.clone(), prefix.as_str().into()));
+            tokio::spawn(replica.clone().prove(api.clone()));
+        }
         tokio::spawn(replica.clone().look());
         tokio::spawn(replica.clone().follow(api.clone()));
-        tokio::spawn(replica.clone().prove(api.clone()));
         tokio::spawn(replica.clone().keep());
     }
     if api.embedded {
@@ -392,12 +400,19 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Says when every built-in resource is ready, once; and every ten seconds that it is not.
-async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>) {
+async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>, upstream: Option<&source::Upstream>) {
     let began = tokio::time::Instant::now();
     let resources: Vec<_> = resources.load().iter().cloned().collect();
-    for resource in resources {
-        while resource.handle.published.wait_until(cache::state::snapshot::Known::is_ready, READY_LOOK).await.is_err() {
-            tracing::warn!(resource = %resource.encoders.whole().name, "not ready: still loading from etcd");
+    // Others are loaded when they are asked for.
+    let is_awaited = |storage: &model::Storage| upstream.is_none_or(|upstream| upstream.policy().is_followed_from_the_start(storage));
+    for resource in resources.into_iter().filter(|resource| is_awaited(&resource.served.storage)) {
+        let published = &resource.handle.published;
+        while published.wait_until(Known::is_ready, if upstream.is_some() { SOURCE_LOOK } else { READY_LOOK }).await.is_err() {
+            if published.fed().is_declined() {
+                // It is handed on.
+                break;
+            }
+            tracing::warn!(resource = %resource.encoders.whole().name, "not ready: still loading");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);
             }

@@ -19,6 +19,7 @@ mod plain;
 mod providers;
 mod replica;
 mod secure;
+mod source;
 mod store;
 mod tls;
 mod tokens;
@@ -33,6 +34,7 @@ use plain::Port;
 pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertised, SecureListener};
 use server::{Binding, Limits};
+pub use source::{ConsistentReads, Source};
 pub use store::{Embedded, StoreAlone};
 use telemetry::Log;
 pub use tokens::TokenIssuer;
@@ -53,8 +55,10 @@ pub enum Invocation {
 pub struct Config {
     /// Where the objects come from.
     pub etcd: Etcd,
-    /// The store in this process, when no etcd is named.
+    /// The store in this process, when neither an etcd is named nor another source.
     pub embedded: Option<Embedded>,
+    /// An API server that the objects come from instead of an etcd.
+    pub source: Option<Source>,
     /// Where clients come in.
     pub listeners: Listeners,
     /// How clients on the TLS listener prove who they are.
@@ -240,12 +244,13 @@ fn stop(error: &clap::Error) -> Stop {
 
 fn check(mut args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
+    let (source, of_source) = source::source(&args)?.unzip();
     let in_memory = store::in_memory(&mut args.data_dir);
     let authorization = authorization::authorization(&args)?;
     let etcd = etcd(&args)?;
     let providers = providers::providers(&args)?;
     let auth = tokens::authenticators(&args, &authorization, &providers);
-    let issuer = tokens::issuer(&args, etcd.servers.is_empty() && args.aggregated.kubeconfig.is_none());
+    let issuer = tokens::issuer(&args, etcd.servers.is_empty() && source.is_none() && args.aggregated.kubeconfig.is_none());
     let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
     if listeners.secure.is_some() {
         if authorization.modes.contains(&Mode::AlwaysAllow) {
@@ -263,9 +268,13 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
         has_client_ca: auth.client_ca_file.is_some(),
         is_secure: listeners.secure.is_some(),
     };
-    let replica = replica::replica(&args.replica, args.allow_writes, &admits, &mut warnings)?;
+    let replica = match of_source {
+        Some(replica) => Some(replica),
+        None => replica::replica(&args.replica, args.allow_writes, &admits, &mut warnings)?,
+    };
     Ok(Config {
-        embedded: etcd.servers.is_empty().then(|| Embedded { in_memory, ..store::embedded(&args) }),
+        embedded: (etcd.servers.is_empty() && source.is_none()).then(|| Embedded { in_memory, ..store::embedded(&args) }),
+        source,
         etcd,
         listeners,
         auth,
@@ -380,7 +389,8 @@ fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
 }
 
 fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Listeners, String> {
-    let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are handed on");
+    let of_a_cluster = (args.replica.is_asked() || args.source_kubeconfig().is_some())
+        .then_some("is a cluster's, to whose kube-apiserver requests are handed on");
     let of_host = args.aggregated.kubeconfig.is_some().then_some("has resources of a cluster, which decides who may use them");
     let exposed = exposure(etcd).or(of_a_cluster).or(of_host);
     let insecure_port = match (args.plain.insecure_port.map(Port::bound), exposed) {

@@ -36,6 +36,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("auth", &["cache", "client", "go", "model", "recent", "registry", "reload", "telemetry"]),
     ("audit", &["auth", "client", "go", "model", "retry"]),
     ("upstream", &["auth", "client", "fair", "recent", "retry"]),
+    ("reflector", &["cache", "client", "codec", "model"]),
     ("storage", &["cache", "catalogue", "codec", "etcd", "fair", "go", "model", "offload", "proto", "registry", "upstream"]),
     ("controllers", &["auth", "cache", "catalogue", "etcd", "go", "model", "registry", "retry", "storage"]),
     ("http2", &[]),
@@ -63,7 +64,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("config", &["apiserver", "audit", "auth", "go", "server", "telemetry"]),
+    ("config", &["apiserver", "audit", "auth", "go", "reflector", "server", "telemetry"]),
     (
         "app",
         &[
@@ -79,6 +80,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "etcd",
             "go",
             "model",
+            "reflector",
             "registry",
             "server",
             "storage",
@@ -112,6 +114,7 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("auth", "src/auth", false),
     ("audit", "src/audit", false),
     ("upstream", "src/upstream", false),
+    ("reflector", "src/reflector", false),
     ("storage", "src/storage", false),
     ("controllers", "src/controllers", false),
     ("http2", "src/http2", true),
@@ -129,6 +132,10 @@ const NOISY_CRATES: &[&str] = &["axum", "hyper", "tokio", "tonic", "tracing"];
 /// The pure parts: paths under `src/`.
 const QUIET: &[&str] = &[
     "admission/",
+    "reflector/event.rs",
+    "reflector/machine.rs",
+    "reflector/place.rs",
+    "reflector/policy.rs",
     "audit/event.rs",
     "audit/json.rs",
     "audit/policy.rs",

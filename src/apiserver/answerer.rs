@@ -30,26 +30,32 @@ pub(super) async fn decide(api: &Api, replica: &Replica, context: &Authenticated
         && let Some(Route::Resource(path)) = route
     {
         let resource = api.resources.load().find(&path.group, &path.version, &path.resource).cloned();
-        if let Some(resource) = resource {
+        if let Some(resource) = resource.filter(|resource| !resource.handle.published.fed().is_declined()) {
             // In time or not, it is looked at again.
             let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
         }
         answer = backend_for(method, asked());
     }
+    let asks_etcd = matches!(route, Some(Route::Resource(_))) && asks_etcd(line);
+    let acts = is_impersonated(headers);
+    if answer == Backend::Memory && replica.is_source && asks_etcd && acts {
+        // Who is judged here could not be handed on later.
+        answer = Backend::Upstream(Reason::Unproven);
+    }
     let handed = |reason| Handed { reason, upstream: replica.upstream.now(), is_long: is_long(line.info()), limit: LONG };
     match answer {
         Backend::Upstream(reason) => Destination::Upstream(handed(reason)),
-        _ if matches!(route, Some(Route::Resource(_))) && asks_etcd(line) && !is_impersonated(headers) => {
-            Destination::Either(handed(Reason::Behind))
+        Backend::Memory if asks_etcd && !acts => {
+            Destination::Either(handed(if replica.is_source { Reason::Unproven } else { Reason::Behind }))
         }
-        _ => Destination::Here,
+        Backend::Memory => Destination::Here,
     }
 }
 
 /// Whether a read may have to ask etcd.
 fn asks_etcd(line: &RequestLine) -> bool {
     match line.is_watch() {
-        true => line.query.first("sendInitialEvents").is_some(),
-        false => line.query.first("resourceVersion") != Some("0"),
+        true => line.query.first("sendInitialEvents").is_some() || line.query.first("resourceVersion").unwrap_or("").is_empty(),
+        false => line.query.first("resourceVersion") != Some("0") || line.query.first("continue").is_some(),
     }
 }

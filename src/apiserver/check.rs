@@ -34,10 +34,13 @@ impl Wrong {
 /// What this server knows of an API server behind it.
 pub trait Behind: Send + Sync {
     /// What `/readyz` says of it: of upstream, of what that serves, and of the etcd that should be its own.
-    fn checks(&self, resources: &ServedResources) -> [Check; 4];
+    fn checks(&self, resources: &ServedResources) -> Vec<Check>;
 
     /// What `/watchcache/status` says of it.
     fn status(&self) -> Value;
+
+    /// Whether objects come from it, and not from an etcd.
+    fn is_source(&self) -> bool;
 
     /// Whether it answered when it was looked at last.
     fn answers(&self) -> bool;

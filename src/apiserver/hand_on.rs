@@ -45,6 +45,7 @@ use super::{
 };
 use follow::Follow;
 use proof::Proof;
+use standing::not_followed;
 pub(super) use standing::{asked, asks_table};
 
 use ::reload::{FileError, Named, Reload, Reloaded};
@@ -84,6 +85,8 @@ pub struct Replica {
     check_groups: Vec<String>,
     follow: Follow,
     proof: Proof,
+    /// What is in memory comes from upstream itself, a resource from when it is first asked for.
+    pub(super) is_source: bool,
     /// Resources that upstream answers, and how often their watches were ended since.
     ended: Mutex<HashMap<Arc<str>, u8>>,
     /// Why it does not answer now.
@@ -159,6 +162,7 @@ impl Replica {
             check_groups,
             follow: Follow::default(),
             proof: Proof::default(),
+            is_source: false,
             ended: Mutex::default(),
             essentials: Essentials::default(),
             born: Instant::now(),
@@ -167,6 +171,12 @@ impl Replica {
             trusted: ArcSwapOption::empty(),
             looped: Notify::new(),
         })
+    }
+
+    /// In front of the API server that its objects come from: there is no etcd that has to be upstream's.
+    #[must_use]
+    pub fn of_its_source(self) -> Self {
+        Self { is_source: true, ..self }
     }
 
     /// The files that say where it is, and who we are there.
@@ -449,14 +459,20 @@ impl Replica {
 }
 
 impl Behind for Replica {
-    fn checks(&self, resources: &ServedResources) -> [Check; 4] {
+    fn checks(&self, resources: &ServedResources) -> Vec<Check> {
         let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
-        [
-            ("upstream", self.wrong()),
-            ("upstream-discovery", self.discovery_wrong(resources).map(wrong)),
-            ("upstream-etcd", self.proof.etcd_wrong().map(wrong)),
-            ("upstream-resources", self.proof.resources_wrong().map(wrong)),
-        ]
+        let mut checks = vec![("upstream", self.wrong()), ("upstream-discovery", self.discovery_wrong(resources).map(wrong))];
+        if self.is_source {
+            checks.push(("source", not_followed(resources).map(Wrong::told)));
+        } else {
+            checks.push(("upstream-etcd", self.proof.etcd_wrong().map(wrong)));
+            checks.push(("upstream-resources", self.proof.resources_wrong().map(wrong)));
+        }
+        checks
+    }
+
+    fn is_source(&self) -> bool {
+        self.is_source
     }
 
     fn status(&self) -> serde_json::Value {

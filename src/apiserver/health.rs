@@ -154,6 +154,11 @@ impl Api {
         if !fed.is_behind() {
             return None;
         }
+        if self.upstream.as_ref().is_some_and(|upstream| upstream.is_source()) {
+            // Every server like this one has lost the same: reads and watches go on in all of them.
+            let age = fed.age().map_or("of unknown age".to_owned(), |age| format!("up to {} s old", age.as_secs()));
+            return Some(Wrong::noted(format!("upstream does not tell what happens there: memory is {age} and answers what may be old")));
+        }
         let why = match fed.age() {
             None => "error getting data from etcd: it has not been heard yet".to_owned(),
             Some(age) => {

@@ -25,6 +25,8 @@ impl Api {
             resource.metrics.set_objects(i64::try_from(known.snapshot.store.len()).unwrap_or(i64::MAX));
             resource.metrics.indexes.set(i64::try_from(known.snapshot.store.indexes()).unwrap_or(i64::MAX));
             resource.metrics.history_events.set(i64::try_from(known.snapshot.ring.len()).unwrap_or(i64::MAX));
+            let age = resource.handle.published.fed().age().map_or(-1, |age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+            resource.metrics.age.set(age);
             resource.metrics.undecodable.set(i64::try_from(known.snapshot.broken.len()).unwrap_or(i64::MAX));
         }
         self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));

@@ -19,6 +19,10 @@ use storage::read::{
 
 /// What RFC 9111 has for an answer whose server was out of reach. Of the code 110 clients of Kubernetes print nothing, as they do of 299.
 const STALE: HeaderValue = HeaderValue::from_static(r#"110 watchcache "Response is Stale""#);
+/// The same of one that should have been consistent.
+const CACHED: HeaderValue = HeaderValue::from_static(
+    r#"299 watchcache "answered from memory, which may be older than what the API server behind has: --consistent-reads=cached""#,
+);
 /// How often it is looked whether memory is too old for the watches that are open.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The part of the watches that ends at one look, so that upstream gets them one after the other.
@@ -63,6 +67,20 @@ fn is_too_old(api: &Api, fed: &Fed) -> bool {
 
 /// Answers a request whose path names a resource, and says how old the answer may be.
 pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, request: Request) -> Response {
+    let warns = api.reader.takes_memory() && *request.method() == Method::GET && is_consistent(&context.line);
+    let mut response = with_age(api, context, path, request).await;
+    if warns && response.status() == StatusCode::OK {
+        response.headers_mut().append(WARNING, CACHED);
+    }
+    response
+}
+
+/// Whether a read asks for what there is now.
+fn is_consistent(line: &RequestLine) -> bool {
+    line.query.first("resourceVersion").unwrap_or("").is_empty() && (!line.is_watch() || line.query.first("sendInitialEvents").is_some())
+}
+
+async fn with_age(api: &Api, context: &Authorized, path: &ResourcePath, request: Request) -> Response {
     let fed = match api.oldest().is_behind() {
         true => api.resources.load().find(&path.group, &path.version, &path.resource).map(|found| found.handle.published.fed().clone()),
         false => None,
@@ -83,7 +101,8 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
 /// # Errors
 /// 503 when that is more than `--max-staleness` allows and nobody else can be asked.
 fn age(api: &Api, fed: &Fed, method: &Method, line: &RequestLine) -> Result<Option<Duration>, Status> {
-    let is_from_memory = line.is_watch() || line.query.first("resourceVersion").is_some_and(|revision| !revision.is_empty());
+    let is_from_memory =
+        api.reader.takes_memory() || line.is_watch() || line.query.first("resourceVersion").is_some_and(|revision| !revision.is_empty());
     if !matches!(*method, Method::GET | Method::HEAD) || !is_from_memory || !fed.is_behind() {
         return Ok(None);
     }

@@ -19,6 +19,8 @@ use telemetry::build;
 pub(super) struct Backend {
     configs: ByResource<EtcdConfig>,
     store: Option<Store>,
+    /// The objects come from elsewhere.
+    has_none: bool,
     /// Of a store in memory.
     _keys: Option<KeysDir>,
 }
@@ -65,7 +67,7 @@ impl Backend {
         }
         let in_memory = config.embedded.as_ref().filter(|embedded| embedded.in_memory);
         let keys = in_memory.map(|embedded| KeysDir::make(&embedded.data_dir)).transpose()?;
-        Ok(Self { configs: etcd_configs(config), store, _keys: keys })
+        Ok(Self { configs: etcd_configs(config), store, has_none: config.source.is_some(), _keys: keys })
     }
 
     /// A client of its own: its connections live on the runtime that first uses it.
@@ -80,6 +82,7 @@ impl Backend {
 
     fn client(&self, config: &EtcdConfig) -> Result<Etcd, ConfigError> {
         match &self.store {
+            _ if self.has_none => Ok(Etcd::none()),
             Some(store) => Ok(Etcd::embedded(store.channel())),
             None => Etcd::new(config.clone()),
         }

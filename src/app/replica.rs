@@ -20,15 +20,17 @@ pub(super) fn replica(config: &config::Replica, metrics: &Arc<Metrics>) -> Resul
         Kubeconfig::of_server(server, Trust::System).map_err(|why| StartError::Upstream(format!("--upstream-server {server}: {why}")))?;
     }
     let config = config.clone();
-    let groups = config.check_groups.clone();
+    let (groups, is_source) = (config.check_groups.clone(), config.is_source);
     let replica = Replica::new(files(&config), move |contents| settings(&config, contents), groups, metrics.clone())?;
-    Ok(Arc::new(replica))
+    Ok(Arc::new(if is_source { replica.of_its_source() } else { replica }))
 }
 
 /// First the one that says where upstream is or whom it is signed by, then the certificate and its key.
 fn files(config: &config::Replica) -> Vec<Named> {
     let named = |flag, path: &Path| Named { flag, path: path.to_owned() };
     let place = match &config.upstream {
+        // It is read once, as by all others that ask upstream.
+        _ if config.is_source => None,
         UpstreamServer::Url { ca_file, .. } => ca_file.as_ref().map(|path| named("--upstream-cafile", path)),
         UpstreamServer::Kubeconfig(path) => Some(named(KUBECONFIG, path)),
     };
@@ -38,6 +40,13 @@ fn files(config: &config::Replica) -> Vec<Named> {
 }
 
 fn settings(config: &config::Replica, contents: &[Vec<u8>]) -> Result<Settings, Wrong> {
+    if config.is_source
+        && let UpstreamServer::Kubeconfig(path) = &config.upstream
+    {
+        // Our own rights are for our own questions: what is handed on goes over connections that show nobody.
+        let read = || Kubeconfig::read(KUBECONFIG, path).map_err(|error| (0, error.what));
+        return Ok(Settings { at: read()?.as_nobody(), manner: AuthMode::OwnToken, ours: Some(read()?) });
+    }
     let (place, proxy) = contents.split_at(contents.len() - if config.proxy.is_some() { 2 } else { 0 });
     let at = match &config.upstream {
         UpstreamServer::Url { server, .. } => {
@@ -49,8 +58,8 @@ fn settings(config: &config::Replica, contents: &[Vec<u8>]) -> Result<Settings, 
     let at = at.map_err(|what| (0, what))?;
     if let [chain, key] = proxy {
         let at = at.showing(chain, key).map_err(|what| (place.len(), what))?;
-        return Ok(Settings { at, auth_mode: AuthMode::FrontProxy });
+        return Ok(Settings { at, auth_mode: AuthMode::FrontProxy, ours: None });
     }
     let auth_mode = if at.has_identity() { AuthMode::Impersonation } else { AuthMode::OwnToken };
-    Ok(Settings { at, auth_mode })
+    Ok(Settings { at, manner, ours: None })
 }

@@ -431,6 +431,24 @@ impl Inbox {
         Ok(waiting)
     }
 
+    /// The clock of the resource.
+    #[must_use]
+    pub fn fed(&self) -> &Arc<Fed> {
+        self.published.fed()
+    }
+
+    /// Whether the resource may be served.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.published.known().is_ready()
+    }
+
+    /// How many watches of the resource are open.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.published.watches()
+    }
+
     /// What the cacher has now is of an etcd that is no more: nothing of it counts as known before a snapshot of this epoch is published.
     pub fn void_before(&self, epoch: Epoch) {
         self.published.void_before(epoch);

@@ -99,13 +99,17 @@ struct Context {
 }
 
 impl Kubeconfig {
-    /// Reads the file that a flag names.
+    /// Reads the file that a flag names; of a directory, what the service account of a pod is mounted as: its token, which is read again, and the authority of the server that
+    /// the environment names.
     ///
     /// # Errors
     /// One line with the flag, the file and what is wrong with it.
     pub fn read(flag: &'static str, path: &Path) -> Result<Kubeconfig, KubeconfigError> {
         let directory = path.parent().unwrap_or(Path::new(""));
         let read = || -> Result<Kubeconfig, String> {
+            if path.is_dir() {
+                return Kubeconfig::in_cluster(path, |name| std::env::var(name).ok());
+            }
             let document = reader::parse(&bytes_of(path)?).map_err(|wrong| wrong.to_string())?;
             Kubeconfig::from_tree(document.value, directory)
         };
@@ -119,6 +123,27 @@ impl Kubeconfig {
     pub fn of_server(server: &str, trust: Trust) -> Result<Kubeconfig, String> {
         let server = server_url(server, true)?;
         Ok(Kubeconfig { server, trust, server_name: None, certificate: None, credentials: Credentials::None })
+    }
+
+    /// Of the cluster in whose pod this server runs (client-go's `InClusterConfig`).
+    fn in_cluster(directory: &Path, variable: impl Fn(&str) -> Option<String>) -> Result<Kubeconfig, String> {
+        let named = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let (Some(host), Some(port)) = (named("KUBERNETES_SERVICE_HOST"), named("KUBERNETES_SERVICE_PORT")) else {
+            return Err("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod of a cluster".to_owned());
+        };
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let token = directory.join("token");
+        // It is read again later; here it is seen whether it can be.
+        bytes_of(&token).and_then(|bytes| token_of(&bytes)).map_err(|why| format!("token: {why}"))?;
+        let trust = bytes_of(&directory.join("ca.crt")).and_then(|pem| Trust::from_pem(&pem)).map_err(|why| format!("ca.crt: {why}"))?;
+        let at = Kubeconfig::of_server(&format!("https://{host}:{port}"), trust)?;
+        Ok(Kubeconfig { credentials: Credentials::TokenFile(token), ..at })
+    }
+
+    /// The same server, where we are nobody.
+    #[must_use]
+    pub fn as_nobody(self) -> Kubeconfig {
+        Kubeconfig { certificate: None, credentials: Credentials::None, ..self }
     }
 
     /// The same server, where we show this certificate (PEM) and nothing else.
@@ -402,6 +427,26 @@ current-context: one
             read(|file| file.replace("certificate-authority: ca.pem", "insecure-skip-tls-verify: true\n    tls-server-name: example.com"));
         let named = named.expect("good");
         assert!(named.trust == Trust::Anyone && named.server_name == ServerName::try_from("example.com").ok());
+    }
+
+    #[test]
+    fn a_pod_is_its_service_account() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let of = |host: &'static str| {
+            let variable = move |name: &str| Some(if name.ends_with("HOST") { host } else { "443" }.to_owned());
+            Kubeconfig::in_cluster(directory.path(), variable)
+        };
+        assert!(of("10.0.0.1").expect_err("no token").starts_with("token: "));
+        fs::write(directory.path().join("token"), "secret").expect("written");
+        assert!(of("10.0.0.1").expect_err("no authority").starts_with("ca.crt: "));
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a valid name");
+        fs::write(directory.path().join("ca.crt"), made.cert.pem()).expect("written");
+        let config = of("fd00::1").expect("good");
+        assert_eq!((config.server(), config.has_identity()), ("https://[fd00::1]:443", true));
+        assert!(matches!(&config.credentials, Credentials::TokenFile(path) if path.ends_with("token")));
+        let nobody = config.as_nobody();
+        assert!(!nobody.has_identity() && nobody.server() == "https://[fd00::1]:443");
+        assert!(of("").expect_err("no pod").contains("KUBERNETES_SERVICE_HOST"));
     }
 
     #[test]

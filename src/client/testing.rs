@@ -48,6 +48,8 @@ pub enum Reaction {
     WithHeader(&'static str, String, Bytes),
     /// Reacts so after this time.
     After(Duration, Box<Reaction>),
+    /// Answers 200 and JSON with this, and leaves the body open.
+    Open(Bytes),
     /// Never answers.
     Hang,
     /// Sends the head and a part of the body, and ends the connection.
@@ -215,6 +217,7 @@ fn carried_out(reaction: Reaction) -> Pin<Box<dyn Future<Output = Result<Respons
                 sleep(time).await;
                 return carried_out(*then).await;
             }
+            Reaction::Open(body) => (200, "application/json", Told::Open(Some(body))),
             Reaction::Hang => std::future::pending().await,
             Reaction::Drop => return Err(Gone),
             Reaction::CutOff => (200, "application/json", Told::Half(false)),
@@ -231,6 +234,7 @@ struct Gone;
 
 enum Told {
     Whole(Option<Bytes>),
+    Open(Option<Bytes>),
     Half(bool),
     Endless,
 }
@@ -241,6 +245,11 @@ impl Body for Told {
 
     fn poll_frame(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
         Poll::Ready(match self.get_mut() {
+            Told::Open(body) => match body.take() {
+                Some(body) => Some(Ok(Frame::data(body))),
+                // Nobody wakes it again.
+                None => return Poll::Pending,
+            },
             Told::Whole(body) => body.take().map(|body| Ok(Frame::data(body))),
             Told::Half(is_told) if *is_told => Some(Err(Gone)),
             Told::Half(is_told) => {

@@ -12,6 +12,7 @@ use super::aggregated::{AggregatedArgs, ManifestsArgs};
 use super::audit::AuditArgs;
 use super::plain::{PlainArgs, Port, port};
 use super::replica::ReplicaArgs;
+use super::source::SourceArgs;
 use super::tls::named_pair;
 use go::duration;
 use server::NamedPair;
@@ -416,6 +417,8 @@ pub(super) struct ServeArgs {
     pub(super) audit: AuditArgs,
     #[command(flatten)]
     pub(super) replica: ReplicaArgs,
+    #[command(flatten)]
+    pub(super) source: SourceArgs,
     #[command(flatten)]
     pub(super) aggregated: AggregatedArgs,
     #[command(flatten)]

@@ -19,7 +19,8 @@ const REFUSED_TTL: Duration = Duration::from_secs(30);
 
 /// What the flags ask for, in kube-apiserver's rules and words.
 pub(super) fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
-    let host_kubeconfig = args.authorization_kubeconfig.as_ref().or(args.aggregated.kubeconfig.as_ref());
+    let source = args.source_kubeconfig();
+    let host_kubeconfig = args.authorization_kubeconfig.as_ref().or(args.aggregated.kubeconfig.as_ref()).or(source.as_ref());
     let modes = match (&args.authorization_config, host_kubeconfig) {
         (Some(file), None) if args.authorization_mode.is_empty() && !has_webhook_flags(args) => Mode::from_file(file)?,
         (Some(_), _) => {
@@ -88,7 +89,7 @@ fn webhook(args: &ServeArgs, file: &Path) -> Result<WebhookCall, String> {
         denies_on_error: false,
     };
     let flag = "--authorization-webhook-config-file";
-    Ok(WebhookCall { settings, flag, kubeconfig: file.to_owned(), path: "", timeout: WEBHOOK_TIMEOUT })
+    Ok(WebhookCall { settings, flag, kubeconfig: file.to_owned(), path: "", timeout: WEBHOOK_TIMEOUT, while_away: Duration::ZERO })
 }
 
 /// What an aggregated API server asks: the host cluster, but not about the paths of health checks.
@@ -106,6 +107,13 @@ fn host(args: &ServeArgs, kubeconfig: &Path) -> Vec<Mode> {
         paths => paths.to_vec(),
     };
     let (flag, path) = ("--authorization-kubeconfig", "/apis/authorization.k8s.io/v1/subjectaccessreviews");
-    let call = WebhookCall { settings, flag, kubeconfig: kubeconfig.to_owned(), path, timeout: HOST_TIMEOUT };
+    let call = WebhookCall {
+        settings,
+        flag,
+        kubeconfig: kubeconfig.to_owned(),
+        path,
+        timeout: HOST_TIMEOUT,
+        while_away: args.decisions_while_away(),
+    };
     vec![Mode::Paths(paths), Mode::Webhook(call)]
 }

@@ -14,11 +14,17 @@ pub(super) fn providers(args: &ServeArgs) -> Result<Providers, String> {
             Some(TokenWebhook { config_file, version, cache_ttl })
         }
     };
-    let cluster = args.authentication_kubeconfig.clone().or(args.aggregated.kubeconfig.clone()).map(|kubeconfig| HostCluster {
+    let source = args.source_kubeconfig();
+    // Whoever is known here by a certificate would be nobody where his requests are handed on to.
+    let has_no_certificates = source.is_some();
+    let cluster = args.authentication_kubeconfig.clone().or(args.aggregated.kubeconfig.clone()).or(source).map(|kubeconfig| HostCluster {
         kubeconfig,
-        skip_lookup: args.authentication_skip_lookup || (args.client_ca_file.is_some() && args.requestheader_client_ca_file.is_some()),
+        skip_lookup: has_no_certificates
+            || args.authentication_skip_lookup
+            || (args.client_ca_file.is_some() && args.requestheader_client_ca_file.is_some()),
         tolerate_lookup_failure: args.authentication_tolerate_lookup_failure,
         needs_proxy: args.requestheader_client_ca_file.is_none(),
+        while_away: args.decisions_while_away(),
     });
     if cluster.is_none() && (args.authentication_skip_lookup || args.authentication_tolerate_lookup_failure) {
         return Err(

@@ -11,13 +11,13 @@ use super::{Mode, both};
 pub(super) struct ReplicaArgs {
     /// URL of the kube-apiserver that uses the same etcd: it gets all that this server does not answer, so that clients see one server. This server writes
     /// nothing then
-    #[arg(long, value_name = "URL", requires = "etcd_servers", help_heading = "Read replica")]
+    #[arg(long, value_name = "URL", help_heading = "Read replica")]
     upstream_server: Option<String>,
     /// PEM file of the authorities that sign its certificate [default: the system's]
     #[arg(long, value_name = "FILE", requires = "upstream_server", help_heading = "Read replica")]
     upstream_cafile: Option<PathBuf>,
     /// Kubeconfig file of it, instead of the two flags above. Without --proxy-client-cert-file its user must have the right to impersonate all others
-    #[arg(long, value_name = "FILE", requires = "etcd_servers", conflicts_with_all = ["upstream_server", "upstream_cafile"], help_heading = "Read replica")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["upstream_server", "upstream_cafile"], help_heading = "Read replica")]
     upstream_kubeconfig: Option<PathBuf>,
     /// PEM file of the certificate by which it knows this server as a front proxy, whose X-Remote headers it believes (its --requestheader-client-ca-file).
     /// Without it and without --upstream-kubeconfig clients' own bearer tokens are passed on
@@ -48,6 +48,30 @@ impl ReplicaArgs {
     pub(super) fn is_asked(&self) -> bool {
         self.upstream_server.is_some() || self.upstream_kubeconfig.is_some()
     }
+
+    /// `--upstream-kubeconfig`.
+    pub(super) fn kubeconfig(&self) -> Option<&PathBuf> {
+        self.upstream_kubeconfig.as_ref()
+    }
+
+    /// `--exclude-resources`.
+    pub(super) fn excluded(&self) -> &[String] {
+        &self.exclude_resources
+    }
+
+    /// Refuses what means nothing where the objects come from upstream.
+    pub(super) fn check_source(&self) -> Result<(), String> {
+        let unfit = [
+            ("--upstream-server", self.upstream_server.is_some(), "this server must be somebody there: give --upstream-kubeconfig"),
+            ("--proxy-client-cert-file", self.proxy_client_cert_file.is_some(), "what is handed on goes with the client's own token"),
+            ("--include-namespaces", !self.include_namespaces.is_empty(), "a resource is followed in all namespaces"),
+            ("--replica-group", self.replica_group.is_some(), "there is no etcd over which replicas could find each other"),
+        ];
+        match unfit.iter().find(|(_, is_given, _)| *is_given) {
+            Some((flag, _, why)) => Err(format!("{flag} is not for --source=upstream: {why}")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Who answers what this server does not.
@@ -65,6 +89,15 @@ pub struct Replica {
     pub included: Option<(Vec<String>, Vec<String>)>,
     /// `--replica-group`: with whom watches are shared out.
     pub group: Option<String>,
+    /// The objects come from upstream itself, and what is handed on goes with the client's own token.
+    pub is_source: bool,
+}
+
+impl Replica {
+    /// Of a server whose objects come from there.
+    pub(super) fn of_source(upstream: UpstreamServer) -> Self {
+        Self { upstream, proxy: None, check_groups: Vec::new(), excluded: Vec::new(), included: None, group: None, is_source: true }
+    }
 }
 
 /// Where the kube-apiserver is.
@@ -185,7 +218,7 @@ pub(super) fn replica(
         return Err(format!("--replica-group {name:?}: must have 1 to 63 letters, digits, -, _ and ."));
     }
     let check_groups = args.upstream_check_groups.iter().filter(|group| !group.is_empty()).cloned().collect();
-    Ok(Some(Replica { upstream, proxy, check_groups, excluded, included, group }))
+    Ok(Some(Replica { upstream, proxy, check_groups, excluded, included, group, is_source: false }))
 }
 
 /// What tokens of service accounts and definitions of custom resources rest on.

@@ -145,6 +145,49 @@ fn every_error_is_one_line_that_names_the_flag() {
 }
 
 const PLAIN: &str = "--insecure-port=8001";
+#[test]
+fn objects_come_from_upstream() {
+    let upstream = ["--source=upstream", "--upstream-kubeconfig=k", TLS[0], TLS[1], TLS[2]];
+    let with = |more: &[&'static str]| -> Vec<&'static str> { upstream.iter().chain(more).copied().collect() };
+    let config = serve(&upstream).expect("valid");
+    let source = config.source.expect("a source");
+    assert_eq!((source.kubeconfig.to_str(), source.consistent_reads), (Some("k"), ConsistentReads::Prove));
+    assert_eq!((source.policy.named, source.policy.idle), (None, Some(Duration::from_secs(3_600))));
+    assert!(config.embedded.is_none() && config.replica.is_some_and(|replica| replica.is_source));
+    assert!(matches!(&config.authorization.modes[..], [Mode::Paths(_), Mode::Webhook(_)]), "upstream decides");
+    assert!(config.providers.cluster.is_some_and(|cluster| cluster.skip_lookup), "upstream knows whose tokens they are");
+    let named = serve(&with(&["--resources=pods,deployments.apps", "--resource-idle-timeout=0"])).expect("valid");
+    let policy = named.source.expect("a source").policy;
+    assert_eq!((policy.named.map(|named| named.len()), policy.all, policy.idle), (Some(2), false, None));
+    let policy = serve(&with(&["--resources=all,secrets"])).expect("valid").source.expect("a source").policy;
+    assert_eq!((policy.named.map(|named| named.len()), policy.all), (Some(1), true));
+    let wrongs: &[(&[&'static str], &str)] = &[
+        (&["--etcd-servers=http://a:1"], "--etcd-servers is not for --source=upstream: the objects come from one of them"),
+        (&["--data-dir=d"], "--data-dir is not for --source=upstream: nothing is stored here"),
+        (&["--authorization-mode=RBAC"], "--authorization-mode is not for --source=upstream: upstream decides who may do what"),
+        (
+            &["--client-ca-file=c"],
+            "--client-ca-file is not for --source=upstream: tokens and certificates are judged by upstream, to which they are handed on",
+        ),
+        (
+            &["--replica-group=g"],
+            "--replica-group is not for --source=upstream: there is no etcd over which replicas could find each other",
+        ),
+        (&["--resources=Pods"], "--resources: \"Pods\" names no resource: RESOURCE or RESOURCE.GROUP"),
+        (&["--resource-idle-timeout=1s"], "--resource-idle-timeout: must be 0 or at least 60s"),
+    ];
+    for (flags, wanted) in wrongs {
+        assert_eq!(wrong(&with(flags)), *wanted);
+    }
+    let in_a_pod = serve(&["--source=upstream", TLS[0], TLS[1], TLS[2]]).expect("valid").source.expect("a source");
+    assert_eq!(in_a_pod.kubeconfig.to_str(), Some("/var/run/secrets/kubernetes.io/serviceaccount"));
+    assert_eq!(
+        wrong(&["--upstream-kubeconfig=k"]),
+        "--upstream-server and --upstream-kubeconfig need --etcd-servers, or --source=upstream"
+    );
+    assert_eq!(wrong(&[LOCAL, "--resources=pods"]), "--resources is for --source=upstream");
+}
+
 const UPSTREAM: &str = "--upstream-server=https://127.0.0.1:6443";
 const NO_DIRECTIVE: &str = "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see \
                             https://tools.ietf.org/html/rfc6797#section-6.1 for more information";

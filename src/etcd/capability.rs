@@ -18,6 +18,11 @@ const UNSUPPORTED: u8 = 2;
 pub(super) struct ProgressSupport(AtomicU8);
 
 impl ProgressSupport {
+    /// Of what is not asked for progress, but needs no requests either.
+    pub(super) fn always() -> Self {
+        Self(AtomicU8::new(SUPPORTED))
+    }
+
     pub(super) fn is_supported(&self) -> bool {
         self.0.load(Ordering::Relaxed) == SUPPORTED
     }

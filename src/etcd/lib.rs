@@ -65,6 +65,12 @@ impl Etcd {
         Self { rotation: Arc::new(rotation), progress: Arc::default() }
     }
 
+    /// No etcd, of a server whose objects come from elsewhere: every call fails at once as if it could not be reached.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { rotation: Arc::new(Rotation::none()), progress: Arc::new(ProgressSupport::always()) }
+    }
+
     /// Reads keys; linearizable unless the request says `serializable`. Answers or fails within 60 s. An endpoint that is to blame
     /// for a failure is left, and the others are tried once each.
     pub async fn range(&self, request: RangeRequest) -> Result<RangeAnswer, EtcdError> {

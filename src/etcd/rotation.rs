@@ -33,6 +33,11 @@ impl Rotation {
         Self { endpoints: endpoints.into_iter().map(Arc::new).collect(), current: AtomicUsize::new(0), turns: Turns::new(CALLS_AT_ONCE) }
     }
 
+    /// Of no endpoint: every call fails.
+    pub(super) fn none() -> Self {
+        Self { endpoints: Vec::new(), current: AtomicUsize::new(0), turns: Turns::new(CALLS_AT_ONCE) }
+    }
+
     /// A unary call on the current endpoint, then, while they are to blame, on the others once each.
     pub(super) async fn call<T, F>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError>
     where
@@ -89,13 +94,17 @@ impl Rotation {
                 }
             }
         }
-        Err(first_error.expect("there is at least one endpoint, and each one failed"))
+        // Without an error there is no endpoint.
+        Err(first_error.unwrap_or_else(|| EtcdError::Unavailable("there is no etcd".to_owned())))
     }
 
     /// The endpoint a stream should open on, and its place.
-    pub(super) fn best(&self) -> (usize, Arc<Endpoint>) {
-        let index = self.order()[0];
-        (index, self.endpoints[index].clone())
+    ///
+    /// # Errors
+    /// There is no endpoint.
+    pub(super) fn best(&self) -> Result<(usize, Arc<Endpoint>), EtcdError> {
+        let index = *self.order().first().ok_or_else(|| EtcdError::Unavailable("there is no etcd".to_owned()))?;
+        Ok((index, self.endpoints[index].clone()))
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
@@ -109,7 +118,7 @@ impl Rotation {
 
     /// Like `rotate`, unless somebody has left `index` already.
     pub(super) fn leave(&self, index: usize) {
-        let next = (index + 1) % self.endpoints.len();
+        let next = (index + 1) % self.endpoints.len().max(1);
         let _ = self.current.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 

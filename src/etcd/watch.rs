@@ -95,7 +95,7 @@ pub enum WatchKind {
 
 /// A stream on the rotation's best endpoint, after its wait if it failed lately.
 pub(super) async fn open(rotation: &Arc<Rotation>) -> Result<(WatchSender, WatchReceiver), EtcdError> {
-    let (index, endpoint) = rotation.best();
+    let (index, endpoint) = rotation.best()?;
     if let Some(at) = endpoint.retry_at() {
         tokio::time::sleep_until(at).await;
     }

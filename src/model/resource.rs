@@ -100,7 +100,7 @@ pub enum Shape {
     Custom {
         /// Kind of the stored value.
         kind: String,
-        /// Every apiVersion that values may be stored under (`ex.io/v1`).
+        /// Every apiVersion that values may be stored under (`ex.io/v1`), that of new values first.
         api_versions: Vec<String>,
         /// What prunes and defaults them; none where nothing does.
         schema: Option<Arc<Structural>>,

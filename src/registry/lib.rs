@@ -86,10 +86,39 @@ pub struct FeedHandle {
     pub fed: Arc<Fed>,
 }
 
+/// Where the feeds of resources come from.
+pub enum Feeds {
+    /// One of each etcd, for all that it has.
+    OfEtcds(ByResource<FeedHandle>),
+    /// One of each resource, with a revision line of its own; they are commanded together.
+    OfEach {
+        commands: mpsc::Sender<Command>,
+        /// Makes the clock of a resource.
+        clock: Box<dyn Fn() -> Fed + Send + Sync>,
+    },
+}
+
+impl Feeds {
+    /// The feed of a resource that is not followed yet.
+    fn of(&self, id: &str) -> FeedHandle {
+        match self {
+            Self::OfEtcds(feeds) => feeds.of(id).clone(),
+            Self::OfEach { commands, clock } => FeedHandle { commands: commands.clone(), fed: Arc::new(clock()) },
+        }
+    }
+
+    /// What commands the feed of a resource.
+    fn commands(&self, id: &str) -> &mpsc::Sender<Command> {
+        match self {
+            Self::OfEtcds(feeds) => &feeds.of(id).commands,
+            Self::OfEach { commands, .. } => commands,
+        }
+    }
+}
+
 /// What a registry depends on.
 pub struct Dependencies {
-    /// The feed of each etcd.
-    pub feeds: ByResource<FeedHandle>,
+    pub feeds: Feeds,
     /// Where cachers run.
     pub runtime: Runtime,
     /// Limits of each ring.
@@ -152,6 +181,11 @@ impl Registry {
         let Ok(loaded) = load(etcd, (&handle.storage, None), prefix, LoadAt::Newest, metrics).await else { return };
         self.begin().await;
         self.follow(|definitions| definitions.learn(loaded.objects)).await;
+    }
+
+    /// Serves the built-ins at once, and what definitions say when they come through the feed.
+    pub async fn expect_definitions(&mut self) {
+        self.begin().await;
     }
 
     /// Follows the definitions until their cacher ends.
@@ -255,8 +289,8 @@ impl Registry {
         let partial = self.deps.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
         let included = partial.map(|(namespaces, _)| Arc::new(Included::new(namespaces.iter().cloned())));
         let Dependencies { limits, groups, feeds, given_up, .. } = &self.deps;
-        let fed = &feeds.of(&id).fed;
-        let (mut cacher, mut handle, inbox) = cacher(storage.clone(), *limits, *groups, fed.clone(), given_up.clone(), metrics.clone());
+        let fed = feeds.of(&id).fed;
+        let (mut cacher, mut handle, inbox) = cacher(storage.clone(), *limits, *groups, fed, given_up.clone(), metrics.clone());
         cacher.serve_known_parts(self.deps.serve_unknown_fields);
         self.deps.runtime.spawn(cacher.run());
         handle.included.clone_from(&included);
@@ -266,7 +300,7 @@ impl Registry {
 
     async fn command(&self, id: &str, command: Command) {
         // A feed that is gone means that the process is stopping.
-        let _ = self.deps.feeds.of(id).commands.send(command).await;
+        let _ = self.deps.feeds.commands(id).send(command).await;
     }
 
     /// A served resource over its cacher; one that did not change keeps its encoders, so that its watchers keep their groups.

@@ -17,6 +17,8 @@ pub struct ResourceMetrics {
     pub cache_initializations: IntCounter,
     pub cache_read_wait: Histogram,
     pub history_events: IntGauge,
+    /// How old memory may be, seconds; -1 before its source has been heard.
+    pub age: IntGauge,
     pub cache_list: IntCounter,
     pub cache_list_fetched: IntCounter,
     pub cache_list_returned: IntCounter,
@@ -91,6 +93,7 @@ impl ResourceMetrics {
             cache_initializations: f.cache_initializations.with_label_values(gr),
             cache_read_wait: f.cache_read_wait.with_label_values(gr),
             history_events: f.history_events.with_label_values(gr),
+            age: f.resource_age.with_label_values(gr),
             cache_list: f.cache_list.with_label_values(index),
             cache_list_fetched: f.cache_list_fetched.with_label_values(index),
             cache_list_returned: f.cache_list_returned.with_label_values(gr),

@@ -58,11 +58,13 @@ pub enum Reason {
     Subresource,
     /// Its memory is too old.
     Behind,
+    /// Its memory, which comes from upstream, was not proven to be as new in time; or upstream alone has what is asked for.
+    Unproven,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Self::Write,
         Self::Document,
         Self::NotServed,
@@ -72,6 +74,7 @@ impl Reason {
         Self::Release,
         Self::Subresource,
         Self::Behind,
+        Self::Unproven,
     ];
 
     /// As metrics and logs say it.
@@ -87,6 +90,7 @@ impl Reason {
             Self::Release => "release",
             Self::Subresource => "subresource",
             Self::Behind => "behind",
+            Self::Unproven => "unproven",
         }
     }
 }

@@ -113,6 +113,8 @@ pub struct Settings {
     pub at: Kubeconfig,
     /// What these are good for.
     pub auth_mode: AuthMode,
+    /// As whom this server itself asks what upstream has, where clients' own tokens are passed on and it has an identity of its own; else it is nobody then.
+    pub ours: Option<Kubeconfig>,
 }
 
 /// See the file's header. `B` is the body of the requests.
@@ -123,6 +125,8 @@ pub struct Upstream<B> {
     connections: Mutex<Vec<PooledConnection<B>>>,
     connector: Connector,
     connector_apart: Connector,
+    /// For our own questions, with our own credentials.
+    ours: Option<(Connector, Authorization)>,
     /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
     single: legacy::Client<Connector, Replay<B>>,
     /// Of the former.
@@ -154,8 +158,9 @@ where
     ///
     /// # Errors
     /// When our certificate and its key do not fit.
-    pub fn new(Settings { at, auth_mode }: Settings) -> Result<Self, String> {
+    pub fn new(Settings { at, auth_mode, ours }: Settings) -> Result<Self, String> {
         Ok(Self {
+            ours: ours.map(|ours| Ok::<_, String>((ours.connector(Versions::Http1)?, ours.authorization()))).transpose()?,
             authorization: at.authorization(),
             connections: Mutex::default(),
             connector: at.connector(Versions::All)?,
@@ -286,12 +291,13 @@ where
         Sending::new(sent, permit, owner).await
     }
 
-    pub(crate) async fn authorization(&self) -> Result<Option<http::HeaderValue>, String> {
-        self.authorization.header().await
-    }
-
-    pub(crate) fn connector_apart(&self) -> Connector {
-        self.connector_apart.clone()
+    /// How a connection for our own questions is made, and what is sent along.
+    pub(crate) async fn ours(&self) -> Result<(Connector, Option<http::HeaderValue>), String> {
+        match &self.ours {
+            Some((connector, authorization)) => Ok((connector.clone(), authorization.header().await?)),
+            None if self.auth_mode == AuthMode::Impersonation => Ok((self.connector_apart.clone(), self.authorization.header().await?)),
+            None => Ok((self.connector_apart.clone(), None)),
+        }
     }
 
     pub(crate) fn server(&self) -> String {

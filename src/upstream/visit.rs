@@ -11,7 +11,6 @@ use http_body::Body as _;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::identity::AuthMode;
 use super::upstream::{HEADER_BYTES_MAX, Upstream};
 
 /// Bytes of one answer: the discovery of thousands of custom resources has a few megabytes.
@@ -43,12 +42,12 @@ where
     /// # Errors
     /// Our credentials cannot be had.
     pub async fn visit(&self) -> Result<Visit, String> {
-        let ours = if self.auth_mode() == AuthMode::Impersonation { self.authorization().await? } else { None };
+        let (connector, ours) = self.ours().await?;
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .http1_max_buf_size(HEADER_BYTES_MAX)
-            .build(self.connector_apart());
+            .build(connector);
         Ok(Visit { client, server: self.server(), ours })
     }
 }

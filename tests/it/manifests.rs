@@ -16,12 +16,14 @@ use crate::{
 };
 
 /// Where objects of these kinds are made.
-const COLLECTIONS: [(&str, &str); 8] = [
+const COLLECTIONS: [(&str, &str); 10] = [
     ("Namespace", "/api/v1/namespaces"),
     ("ServiceAccount", "/api/v1/namespaces/watchcache/serviceaccounts"),
     ("Service", "/api/v1/namespaces/watchcache/services"),
     ("PodDisruptionBudget", "/apis/policy/v1/namespaces/watchcache/poddisruptionbudgets"),
     ("NetworkPolicy", "/apis/networking.k8s.io/v1/namespaces/watchcache/networkpolicies"),
+    ("ClusterRole", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+    ("ClusterRoleBinding", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
     ("Deployment", "/apis/apps/v1/namespaces/watchcache/deployments"),
     ("StatefulSet", "/apis/apps/v1/namespaces/watchcache/statefulsets"),
     ("ServiceMonitor", "/apis/monitoring.coreos.com/v1/namespaces/watchcache/servicemonitors"),
@@ -34,7 +36,7 @@ pub(crate) fn deployed(name: &str) -> std::io::Result<String> {
 
 #[tokio::test]
 async fn our_own_server_takes_the_manifests() -> Outcome {
-    for name in ["kubernetes/standalone.yaml", "kubernetes/with-etcd.yaml", "kubernetes/replica.yaml"] {
+    for name in ["kubernetes/standalone.yaml", "kubernetes/with-etcd.yaml", "kubernetes/replica.yaml", "kubernetes/upstream.yaml"] {
         let (_running, _site, client) = our_own_server().await?;
         let mut understood = 0;
         for document in deployed(name)?.split("\n---\n") {

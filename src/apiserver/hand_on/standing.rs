@@ -20,6 +20,11 @@ use model::Included;
 use registry::{Resource, ServedResources};
 
 impl Replica {
+    /// Whether memory is known to be what upstream has of a resource.
+    fn holds(&self, resource: &Resource) -> bool {
+        self.is_source || self.proof.holds(resource)
+    }
+
     pub(super) fn discovery_wrong(&self, resources: &ServedResources) -> Option<(String, bool)> {
         let trouble = self.discovery.load_full().map(|why| String::clone(&why));
         let Some(agreed) = self.follow.agreed() else {
@@ -71,7 +76,7 @@ impl Replica {
         let resources = api.resources.load();
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let mut others = HashMap::new();
-        let is_answered = |resource: &Resource| self.is_ours(resource, None) && self.proof.holds(resource) && self.shows(resource, false);
+        let is_answered = |resource: &Resource| self.is_ours(resource, None) && self.holds(resource) && self.shows(resource, false);
         for resource in resources.iter().filter(|resource| !is_answered(resource)) {
             let name = &resource.encoders.whole().name;
             let times = ended.get(name).copied().unwrap_or(0);
@@ -82,6 +87,16 @@ impl Replica {
         }
         *ended = others;
     }
+}
+
+/// Which resources were asked for that upstream does not bring, so that their requests are handed on.
+pub(super) fn not_followed(resources: &ServedResources) -> Option<String> {
+    let missing = resources.iter().filter(|resource| {
+        let fed = resource.handle.published.fed();
+        fed.is_declined() && fed.unwanted_for().is_some()
+    });
+    let names: BTreeSet<String> = missing.map(|resource| resource.encoders.whole().name.to_string()).collect();
+    (!names.is_empty()).then(|| format!("not followed, and handed on: {}", names.into_iter().collect::<Vec<_>>().join(", ")))
 }
 
 /// Whether a Table may be what is asked for.
@@ -125,11 +140,14 @@ fn resource(
     if !resource.handle.included.as_ref().is_none_or(is_of) {
         return absent;
     }
+    if replica.is_source && *method == Method::GET {
+        resource.handle.published.fed().want();
+    }
     let known = resource.handle.published.known();
     let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
     let standing = match known.is_ready() {
         _ if is_refused || !known.snapshot.broken.is_empty() => Availability::Unreadable,
-        true if !replica.proof.holds(resource) => Availability::Incomplete,
+        true if !replica.holds(resource) => Availability::Incomplete,
         true if !replica.shows(resource, is_table) => Availability::OfAnotherRelease,
         true if is_out_of_reach(api, resource, path, line) => Availability::Behind,
         true => Availability::Served,

@@ -53,6 +53,8 @@ pub struct WebhookCall {
     pub path: &'static str,
     /// How long one answer may take.
     pub timeout: Duration,
+    /// How long an answer counts while there are none; zero where it does not.
+    pub while_away: Duration,
 }
 
 impl Authorization {
@@ -113,9 +115,14 @@ fn read(text: &[u8]) -> Result<Vec<Mode>, String> {
     let configuration = AuthorizationConfiguration::from_tree(&tree).map_err(|error| error.to_string())?;
     let mode = |configured: Configured| match configured {
         Configured::Memory(name) => Mode::in_memory(&name).unwrap_or(Mode::AlwaysDeny),
-        Configured::Webhook { settings, kubeconfig, timeout } => {
-            Mode::Webhook(WebhookCall { settings, flag: CONFIG, kubeconfig: kubeconfig.into(), path: "", timeout })
-        }
+        Configured::Webhook { settings, kubeconfig, timeout } => Mode::Webhook(WebhookCall {
+            settings,
+            flag: CONFIG,
+            kubeconfig: kubeconfig.into(),
+            path: "",
+            timeout,
+            while_away: Duration::ZERO,
+        }),
     };
     Ok(configuration.authorizers()?.into_iter().map(mode).collect())
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
+use parking_lot::Mutex;
+use recent::Recent;
 use tokio::time::Instant;
 
 use super::settings::WebhookCall;
@@ -29,10 +31,25 @@ struct Server {
     client: Client,
     url: Uri,
     flights: SingleFlight<Digested, String, Answer>,
+    /// What was answered last, for when there is no answer.
+    before: Mutex<Recent<Digested, Verdict, Instant>>,
+    while_away: Duration,
 }
 
+/// Verdicts that are kept for when there is no answer, and about their bytes.
+const BEFORE_MAX: usize = 32_768;
+const BEFORE_BYTES_MAX: usize = 16 << 20;
+
 /// The verdict of a webhook, or why there is none.
-type Answer = Result<Verdict, Arc<str>>;
+type Answer = Result<Verdict, NoAnswer>;
+
+/// Why there is no verdict.
+#[derive(Clone, Debug)]
+struct NoAnswer {
+    why: Arc<str>,
+    /// The webhook cannot be reached, or fails.
+    is_away: bool,
+}
 
 impl Webhooks {
     /// One more webhook, by its name.
@@ -44,7 +61,13 @@ impl Webhooks {
         let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
         let client = Client::of(&kubeconfig, limits)?;
         let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
-        let server = Server { client, url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))), flights };
+        let server = Server {
+            client,
+            url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))),
+            flights,
+            before: Mutex::new(Recent::new(BEFORE_MAX, BEFORE_BYTES_MAX)),
+            while_away: call.while_away,
+        };
         self.0.insert(call.settings.name.clone(), Arc::new(server));
         Ok(())
     }
@@ -63,7 +86,18 @@ impl Webhooks {
         let answer = asked.await.inspect_err(|error| {
             tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
         })?;
-        Ok(answer.unwrap_or_else(|why| webhook.failed(&why)))
+        Ok(match answer {
+            Ok(verdict) => {
+                let bytes = size_of::<Verdict>() + verdict.error.as_ref().map_or(0, |error| error.len());
+                let now = Instant::now();
+                server.before.lock().put(question.digest(), verdict.clone(), bytes, now, Some(now + server.while_away));
+                verdict
+            }
+            Err(NoAnswer { why, is_away }) => {
+                let before = server.before.lock().get(&question.digest(), Instant::now()).cloned().filter(|_| is_away);
+                before.unwrap_or_else(|| webhook.failed(&why))
+            }
+        })
     }
 }
 
@@ -75,13 +109,14 @@ fn go_duration(timeout: Duration) -> String {
 impl Server {
     async fn verdict(&self, webhook: &Webhook, question: &Question) -> Answer {
         let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&self.url, question.review())).await;
+        let is_away = answer.as_ref().map_or(true, |answer| answer.status.is_server_error());
         let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
         });
         verdict.map_err(|error| {
             tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
-            error.into()
+            NoAnswer { why: error.into(), is_away }
         })
     }
 
@@ -100,6 +135,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use crate::User;
     use crate::authz::webhook::{Settings, Version};
@@ -127,13 +163,19 @@ mod tests {
 
     impl Asker {
         fn new(other: &Other) -> Asker {
+            Asker::counting_on(other, Duration::ZERO)
+        }
+
+        fn counting_on(other: &Other, while_away: Duration) -> Asker {
             let mut file = tempfile::NamedTempFile::new().expect("a file");
             file.write_all(other.kubeconfig("/review").as_bytes()).expect("written");
             let (allowed_ttl, refused_ttl) = (None, None);
             let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false };
             let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
             let mut webhooks = Webhooks::default();
-            webhooks.add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout }).expect("it is there");
+            webhooks
+                .add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout, while_away })
+                .expect("it is there");
             Asker { webhooks: Arc::new(webhooks), webhook: Arc::new(Webhook::new(settings)) }
         }
 
@@ -143,6 +185,36 @@ mod tests {
             let (webhooks, open) = (self.webhooks.clone(), Open { webhook: self.webhook.clone(), question });
             async move { webhooks.ask(&open, user.name, Instant::now() + patience).await }
         }
+    }
+
+    /// What was said last counts while there is no answer, a no as well as a yes; nothing counts that was never said.
+    #[tokio::test]
+    async fn the_last_answer_counts_while_there_is_none() {
+        let (away, allows) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+        let other = Other::start({
+            let (away, allows) = (away.clone(), allows.clone());
+            move |_| match away.load(Ordering::Relaxed) {
+                true => Reaction::Answer(502, "text/plain", "no".into()),
+                false => Reaction::json(&serde_json::json!({"status": {"allowed": allows.load(Ordering::Relaxed)}})),
+            }
+        })
+        .await;
+        let (counting, plain) = (Asker::counting_on(&other, Duration::from_secs(60)), Asker::new(&other));
+        let long = Duration::from_secs(60);
+        let decided = async |asker: &Asker, path: &str| {
+            let verdict = asker.ask("jane", path, long).await.expect("there is room");
+            (verdict.decision, verdict.error.is_some())
+        };
+        assert_eq!((decided(&counting, "/a").await, decided(&plain, "/a").await), ((Decision::Allow, false), (Decision::Allow, false)));
+        away.store(true, Ordering::Relaxed);
+        assert_eq!(decided(&counting, "/a").await, (Decision::Allow, false));
+        assert_eq!(decided(&counting, "/b").await, (Decision::NoOpinion, true), "it was never asked");
+        assert_eq!(decided(&plain, "/a").await, (Decision::NoOpinion, true));
+        away.store(false, Ordering::Relaxed);
+        allows.store(false, Ordering::Relaxed);
+        assert_eq!(decided(&counting, "/a").await.0, Decision::NoOpinion);
+        away.store(true, Ordering::Relaxed);
+        assert_eq!(decided(&counting, "/a").await, (Decision::NoOpinion, false), "what was taken away stays so");
     }
 
     #[tokio::test]

@@ -106,7 +106,7 @@ impl Sources {
         }
         if let Some(cluster) = &config.cluster {
             let kubeconfig = Kubeconfig::read(host::FLAG, &cluster.kubeconfig)?;
-            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&kubeconfig))?);
+            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&kubeconfig, cluster.while_away))?);
             if !cluster.skip_lookup {
                 sources.host = Some(Host::new(&kubeconfig, cluster)?);
             }

@@ -68,6 +68,8 @@ pub struct HostCluster {
     pub tolerate_lookup_failure: bool,
     /// No file says who signs the certificate of a proxy, so the ConfigMap must.
     pub needs_proxy: bool,
+    /// How long what it has said of a token counts while it does not answer; zero where nothing does.
+    pub while_away: Duration,
 }
 
 impl Providers {

@@ -40,14 +40,17 @@ const WEBHOOK_FLAG: &str = "--authentication-token-webhook-config-file";
 pub(super) enum Way<'a> {
     /// `--authentication-token-webhook-config-file`.
     Webhook(&'a config::TokenWebhook),
-    /// `--authentication-kubeconfig`.
-    Cluster(&'a Kubeconfig),
+    /// `--authentication-kubeconfig`; and how long its answers count while it is away.
+    Cluster(&'a Kubeconfig, Duration),
 }
 
 /// See the file's header.
 pub(super) struct TokenReviewer {
     server: Arc<Server>,
-    flights: SingleFlight<TokenKey, IpAddr, Reviewed>,
+    flights: SingleFlight<TokenKey, IpAddr, (Reviewed, bool)>,
+    /// What was answered last, for when there is no answer.
+    before: Mutex<Recent<TokenKey, Option<AuthenticatedUser>, Instant>>,
+    while_away: Duration,
     users: Mutex<Recent<TokenKey, AuthenticatedUser, Instant>>,
     nobody: Mutex<Recent<TokenKey, (), Instant>>,
     keeps: Duration,
@@ -73,21 +76,22 @@ impl TokenReviewer {
                 let url = kubeconfig.url(&format!("?timeout={}s", QUESTION_TIME_MAX.as_secs()));
                 let client = client(WEBHOOK_FLAG, &kubeconfig, QUESTION_TIME_MAX)?;
                 let server = Server { client, url, version: webhook.version, time_max: QUESTION_TIME_MAX };
-                Ok(TokenReviewer::asking(server, webhook.cache_ttl))
+                Ok(TokenReviewer::asking(server, webhook.cache_ttl, Duration::ZERO))
             }
-            Way::Cluster(kubeconfig) => {
+            Way::Cluster(kubeconfig, while_away) => {
                 let url = kubeconfig.url("/apis/authentication.k8s.io/v1/tokenreviews");
                 let client = client(CLUSTER_FLAG, kubeconfig, CLUSTER_TIME_MAX)?;
                 let server = Server { client, url, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX };
-                Ok(TokenReviewer::asking(server, CLUSTER_KEEPS))
+                Ok(TokenReviewer::asking(server, CLUSTER_KEEPS, while_away))
             }
         }
     }
 
-    fn asking(server: Server, keeps: Duration) -> TokenReviewer {
+    fn asking(server: Server, keeps: Duration, while_away: Duration) -> TokenReviewer {
         let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
         let (users, nobody) = (Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)), Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)));
-        TokenReviewer { server: Arc::new(server), flights, users, nobody, keeps }
+        let before = Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX));
+        TokenReviewer { server: Arc::new(server), flights, before, while_away, users, nobody, keeps }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
@@ -117,13 +121,24 @@ impl TokenReviewer {
             let (wanted, api) = (wanted.to_vec(), api.to_vec());
             async move { server.ask(body, &wanted, &api).await }
         };
-        let reviewed = self.flights.get(key, client, bytes, until, question).await.inspect_err(|error| {
+        let (reviewed, is_away) = self.flights.get(key, client, bytes, until, question).await.inspect_err(|error| {
             tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
         })?;
         let (now, until) = self.kept_from_now();
         match &reviewed {
-            Ok(Some(authenticated)) => self.users.lock().put(key, authenticated.clone(), authenticated.bytes(), now, Some(until)),
-            Ok(None) => self.nobody.lock().put(key, (), 0, now, Some(until)),
+            Ok(Some(authenticated)) => {
+                self.users.lock().put(key, authenticated.clone(), authenticated.bytes(), now, Some(until));
+                self.before.lock().put(key, Some(authenticated.clone()), authenticated.bytes(), now, Some(now + self.while_away));
+            }
+            Ok(None) => {
+                self.nobody.lock().put(key, (), 0, now, Some(until));
+                self.before.lock().put(key, None, 0, now, Some(now + self.while_away));
+            }
+            Err(_) if is_away => {
+                if let Some(before) = self.before.lock().get(&key, now) {
+                    return Ok(Ok(before.clone()));
+                }
+            }
             Err(_) => {}
         }
         Ok(reviewed)
@@ -148,9 +163,11 @@ impl TokenReviewer {
 }
 
 impl Server {
-    async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> Reviewed {
+    /// What it says; and whether it is away, if it says nothing.
+    async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> (Reviewed, bool) {
         let until = Instant::now() + self.time_max;
         let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&self.url, body.clone())).await;
+        let is_away = answer.as_ref().map_or(true, |answer| answer.status.is_server_error());
         let answered = match answer {
             // kube-apiserver's words.
             Err(CallError::TimedOut) => Err("context deadline exceeded".to_owned()),
@@ -161,10 +178,10 @@ impl Server {
             },
         };
         match answered {
-            Ok(status) => status.evaluated(wanted, api),
+            Ok(status) => (status.evaluated(wanted, api), false),
             Err(why) => {
                 tracing::warn!(%why, url = %self.url, "a TokenReview got no answer");
-                Err(why)
+                (Err(why), is_away)
             }
         }
     }
@@ -267,6 +284,10 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use client::testing::Reaction;
     use proptest::prelude::*;
 
     use super::*;
@@ -275,6 +296,42 @@ mod tests {
         let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let body = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status}).to_string();
         TokenReviewVersion::V1.status(body.as_bytes())?.evaluated(&texts(&["a", "b"]), &texts(&["a", "c"]))
+    }
+
+    /// What was said last counts while there is no answer; that a token is nobody's as well.
+    #[tokio::test]
+    async fn the_last_answer_counts_while_there_is_none() {
+        let state = Arc::new(AtomicUsize::new(0));
+        let other = client::testing::Server::start({
+            let state = state.clone();
+            move |_| {
+                let status = json!({"authenticated": state.load(Ordering::Relaxed) == 0, "user": {"username": "jane"}, "audiences": ["a"]});
+                let review = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status});
+                if state.load(Ordering::Relaxed) == 2 { Reaction::Drop } else { Reaction::json(&review) }
+            }
+        })
+        .await;
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(other.kubeconfig("").as_bytes()).expect("written");
+        let kubeconfig = Kubeconfig::read("--a-flag", file.path()).expect("good");
+        let mut reviewer = TokenReviewer::new(Way::Cluster(&kubeconfig, Duration::from_secs(60))).expect("a reviewer");
+        // Each request is a question.
+        reviewer.keeps = Duration::ZERO;
+        let audiences = ["a".to_owned()];
+        let authenticate = async |token: &str| {
+            let until = Instant::now() + Duration::from_secs(20);
+            let reviewed =
+                reviewer.review(token, &audiences, &audiences, IpAddr::from([127, 0, 0, 1]), until).await.expect("there is room");
+            reviewed.map(|authenticated| authenticated.map(|authenticated| authenticated.user.name.clone()))
+        };
+        assert_eq!(authenticate("t").await, Ok(Some("jane".to_owned())));
+        state.store(2, Ordering::Relaxed);
+        assert_eq!(authenticate("t").await, Ok(Some("jane".to_owned())));
+        assert!(authenticate("u").await.is_err(), "nobody has said whose it is");
+        state.store(1, Ordering::Relaxed);
+        assert_eq!(authenticate("t").await, Ok(None));
+        state.store(2, Ordering::Relaxed);
+        assert_eq!(authenticate("t").await, Ok(None));
     }
 
     #[test]

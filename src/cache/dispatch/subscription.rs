@@ -20,7 +20,7 @@ use super::{
 use crate::state::{
     Lent,
     learner::Reader,
-    snapshot::{Known, Published},
+    snapshot::{Known, OpenWatch, Published},
 };
 use codec::Unencodable;
 use model::{Epoch, Event, Kind, Object, Revision};
@@ -34,7 +34,7 @@ const EVENT_AROUND: usize = 128;
 
 /// A watch that was accepted. Owns its seat in the group; dropping it leaves.
 pub struct Subscription {
-    published: Arc<Published>,
+    published: OpenWatch,
     seat: Seat,
     epoch: Epoch,
     state: State,
@@ -123,7 +123,7 @@ impl Subscription {
             }
             Start::After(seen) => (State::Catching, seen),
         };
-        Self { published, seat, epoch, state, seen, start: seen, whole: None, processed: 0, reader: 0 }
+        Self { published: OpenWatch::of(published), seat, epoch, state, seen, start: seen, whole: None, processed: 0, reader: 0 }
     }
 
     /// Brings at least `budget` bytes if there are so many, and whole revisions; or says why not.

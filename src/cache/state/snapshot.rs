@@ -97,6 +97,15 @@ pub struct Fed {
     born: Instant,
     /// The last moment whose state of etcd is known to be handed over, in milliseconds and one more; zero before there is one.
     fresh: AtomicU64,
+    /// From which age on memory counts as behind.
+    behind_after: Duration,
+    /// Since when nothing can come, as `fresh` counts; zero while it can.
+    cut_off: AtomicU64,
+    /// The source does not bring the resource.
+    declined: AtomicUsize,
+    /// When a read asked for the resource last, as `fresh` counts; zero before there was one.
+    wanted: AtomicU64,
+    wants: Notify,
 }
 
 impl Default for Fed {
@@ -110,28 +119,85 @@ impl Default for Fed {
             asked: Notify::default(),
             born: Instant::now(),
             fresh: AtomicU64::default(),
+            behind_after: BEHIND_AFTER,
+            cut_off: AtomicU64::default(),
+            declined: AtomicUsize::default(),
+            wanted: AtomicU64::default(),
+            wants: Notify::default(),
         }
     }
 }
 
 impl Fed {
+    /// Of a source that tells more rarely than etcd how far it is: memory counts as behind from this age on, or when it has been cut off for a while.
+    #[must_use]
+    pub fn behind_after(age: Duration) -> Self {
+        Self { behind_after: age, ..Self::default() }
+    }
+
     /// Notes that everything that etcd had at this moment has been handed over.
     pub fn fresh_as_of(&self, at: Instant) {
-        let at = u64::try_from(at.saturating_duration_since(self.born).as_millis()).unwrap_or(u64::MAX);
-        self.fresh.fetch_max(at.saturating_add(1), Ordering::Release);
+        self.fresh.fetch_max(self.mark(at), Ordering::Release);
+    }
+
+    /// Notes whether anything can come from the source now.
+    pub fn cut_off(&self, is_so: bool) {
+        if !is_so {
+            self.cut_off.store(0, Ordering::Release);
+        } else if self.cut_off.load(Ordering::Relaxed) == 0 {
+            self.cut_off.store(self.mark(Instant::now()), Ordering::Release);
+        }
+    }
+
+    /// Notes whether the source brings the resource at all: if not, nobody is to wait for it.
+    pub fn decline(&self, is_so: bool) {
+        self.declined.store(usize::from(is_so), Ordering::Relaxed);
+    }
+
+    /// Returns whether the source does not bring the resource.
+    #[must_use]
+    pub fn is_declined(&self) -> bool {
+        self.declined.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that a read asks for the resource, whether it is there or not.
+    pub fn want(&self) {
+        self.wanted.store(self.mark(Instant::now()), Ordering::Relaxed);
+        self.wants.notify_one();
+    }
+
+    /// Ends when a read asks for the resource, or has asked since the last call.
+    pub async fn wanted(&self) {
+        self.wants.notified().await;
+    }
+
+    /// Returns how long no read has asked for the resource; `None` before the first one.
+    #[must_use]
+    pub fn unwanted_for(&self) -> Option<Duration> {
+        self.since(&self.wanted)
+    }
+
+    /// A moment as the atomics have it, in milliseconds and one more.
+    fn mark(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.born).as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// The time since the moment that is marked there.
+    fn since(&self, mark: &AtomicU64) -> Option<Duration> {
+        let mark = mark.load(Ordering::Acquire).checked_sub(1)?;
+        Some(self.born.elapsed().saturating_sub(Duration::from_millis(mark)))
     }
 
     /// Returns how old memory may be: it has everything that etcd had so long ago. `None` before etcd has been heard.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
-        let fresh = self.fresh.load(Ordering::Acquire).checked_sub(1)?;
-        Some(self.born.elapsed().saturating_sub(Duration::from_millis(fresh)))
+        self.since(&self.fresh)
     }
 
     /// Returns whether memory is older than a healthy feed's ever is.
     #[must_use]
     pub fn is_behind(&self) -> bool {
-        self.age().is_none_or(|age| age > BEHIND_AFTER)
+        self.since(&self.cut_off).is_some_and(|cut_off| cut_off > BEHIND_AFTER) || self.age().is_none_or(|age| age > self.behind_after)
     }
 
     /// Waits until everything up to `revision` is handed over, at most `limit`, and has etcd asked for progress meanwhile; returns whether it is.
@@ -190,6 +256,13 @@ impl Fed {
         self.waiters.load(Ordering::SeqCst) > 0
     }
 
+    /// Has [`Fed::asked`] end once more if anyone still waits.
+    pub fn ask_again(&self) {
+        if self.is_awaited() {
+            self.asked.notify_one();
+        }
+    }
+
     /// Ends when somebody begins to wait.
     pub async fn asked(&self) {
         self.asked.notified().await;
@@ -215,6 +288,33 @@ pub struct Published {
     lender: Arc<Lender>,
     learner: Learner,
     counts: Counts,
+    watches: AtomicUsize,
+}
+
+/// A watch that is open, as long as this lives.
+pub struct OpenWatch(Arc<Published>);
+
+impl OpenWatch {
+    /// One more of this resource.
+    #[must_use]
+    pub fn of(published: Arc<Published>) -> Self {
+        published.watches.fetch_add(1, Ordering::Relaxed);
+        Self(published)
+    }
+}
+
+impl std::ops::Deref for OpenWatch {
+    type Target = Arc<Published>;
+
+    fn deref(&self) -> &Arc<Published> {
+        &self.0
+    }
+}
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.0.watches.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A snapshot and how far it is true.
@@ -261,7 +361,14 @@ impl Published {
             lender: Arc::default(),
             learner: Learner::default(),
             counts: Counts::default(),
+            watches: AtomicUsize::default(),
         }
+    }
+
+    /// How many watches are open.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.watches.load(Ordering::Relaxed)
     }
 
     /// Lends a snapshot to a reader who takes his time, and goes on from this revision.

@@ -185,7 +185,10 @@ impl Draft<'_> {
                 fields.push(field);
             }
         }
-        let api_versions = self.readable().map(|version| api_version(&self.group, &version.name)).collect();
+        // The one that new values are stored under comes first.
+        let mut readable: Vec<&str> = self.readable().map(|version| version.name.as_str()).collect();
+        readable.sort_by_key(|name| *name != self.versions[self.storage].name);
+        let api_versions = readable.into_iter().map(|name| api_version(&self.group, name)).collect();
         Storage {
             id: format!("{}/{}", self.group, self.names.plural).into(),
             group: self.group.clone(),

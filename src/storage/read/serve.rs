@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::{
     etcd_list::ETCD_LISTS_AT_ONCE,
     failure::ReadError,
-    latest_revision::LatestRevision,
+    newest::{Elsewhere, LatestRevision, Question},
     options::ListOptions,
     plan::{self, GetPlan, ListPlan, ListRequest, Source, Start as PlannedStart, State, Wait, WatchPlan},
     target::Target,
@@ -28,10 +28,19 @@ const OBJECTS_SAMPLED: usize = 64;
 /// How long a read waits for the cache to become fresh (spec list-watch §0.2).
 pub const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
+/// How long a list of a source that is no etcd waits for memory to be proven, and from how many objects in memory on it is worth a wait for the source's own silence:
+/// a smaller list is handed on faster.
+const PROOF_WAIT: Duration = Duration::from_millis(50);
+const PROOF_OBJECTS: usize = 500;
+
 /// Reads for every resource.
 #[derive(Clone)]
 pub struct Reader {
     etcds: ByResource<(Etcd, Arc<LatestRevision>)>,
+    /// Whom consistent reads ask instead of etcd.
+    elsewhere: Option<Arc<Elsewhere>>,
+    /// What memory has counts as the newest.
+    takes_memory: bool,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
     /// How long etcd may take where an upstream can answer instead; without one it has the request's time.
@@ -41,6 +50,17 @@ pub struct Reader {
     /// Permits of the lists that etcd answers.
     pub(super) etcd_list_permits: Arc<Turns>,
     pub(super) serves_unknown_fields: bool,
+}
+
+/// What waits for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    /// A list or a GET.
+    List,
+    /// A watch from a revision that the client names: nobody may have it yet.
+    Watch,
+    /// A watch from what there is now.
+    WatchOfNewest,
 }
 
 /// A page of a list.
@@ -83,13 +103,40 @@ impl Reader {
         let etcd_list_permits = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
         let etcds = etcds.map(|etcd| (etcd.clone(), LatestRevision::of(etcd.clone(), prefix.clone())));
         let filters = Filters::new(FILTERS_BYTES_MAX);
-        Self { etcds, prefix, filters, etcd_list_permits, etcd_timeout: None, serves_unknown_fields: false }
+        Self {
+            etcds,
+            prefix,
+            filters,
+            etcd_list_permits,
+            elsewhere: None,
+            takes_memory: false,
+            etcd_timeout: None,
+            serves_unknown_fields: false,
+        }
+    }
+
+    /// Asks this source how far it is, instead of an etcd. What memory is not proven for soon is out of reach, and so is what only an etcd has.
+    #[must_use]
+    pub fn asking(self, question: Question) -> Self {
+        Self { elsewhere: Some(Arc::new(Elsewhere::new(question))), ..self }
     }
 
     /// Whether values with fields that are not known are served without them.
     #[must_use]
     pub fn serving_unknown_fields(self, yes: bool) -> Self {
         Self { serves_unknown_fields: yes, ..self }
+    }
+
+    /// Takes what memory has for the newest that there is: reads that should be consistent may be old.
+    #[must_use]
+    pub fn taking_memory(self) -> Self {
+        Self { takes_memory: true, ..self }
+    }
+
+    /// Whether memory counts as the newest.
+    #[must_use]
+    pub fn takes_memory(&self) -> bool {
+        self.takes_memory
     }
 
     /// The etcd that has these objects.
@@ -140,7 +187,7 @@ impl Reader {
         let (known, limit, exact) = match source {
             // Boxed, here and below: what asks etcd is large, and most reads do not.
             Source::Etcd(read) => return Box::pin(self.list_etcd(target, start, read)).await,
-            Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known).await {
+            Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known, Reads::List).await {
                 Ok(known) => {
                     metrics.consistent_read(known.snapshot.broken.is_empty(), false);
                     (known, limit, None)
@@ -154,9 +201,11 @@ impl Reader {
             },
             Source::Cache { at_least, limit } => {
                 let wait = at_least.map_or(Wait::Nothing, Wait::AtLeast);
-                (self.wait(target, wait, known).await?, limit, None)
+                (self.wait(target, wait, known, Reads::List).await?, limit, None)
             }
-            Source::Snapshot { at, limit, gone } => (self.wait(target, Wait::AtLeast(at), known).await?, limit, Some((at, gone))),
+            Source::Snapshot { at, limit, gone } => {
+                (self.wait(target, Wait::AtLeast(at), known, Reads::List).await?, limit, Some((at, gone)))
+            }
         };
         ReadError::undecodable(&known.snapshot)?;
         let (store, revision) = match exact {
@@ -208,9 +257,10 @@ impl Reader {
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, ReadError> {
         let key = target.key.as_ref().expect("a GET names one key");
         let known = target.known();
+        let resource_version = if self.takes_memory && resource_version.is_empty() { "0" } else { resource_version };
         match plan::get(resource_version, &self.state(target, &known)).map_err(|r| target.refused(r))? {
             GetPlan::Cache { wait } => {
-                let known = self.wait(target, wait, known).await?;
+                let known = self.wait(target, wait, known, Reads::List).await?;
                 if let Some(broken) = known.snapshot.broken.get(key) {
                     return Err(ReadError::Undecodable {
                         count: 1,
@@ -258,8 +308,11 @@ impl Reader {
             },
             _ => Revision::ZERO,
         };
-        let wait = if wait == Wait::Consistent { Wait::AtLeast(newest) } else { wait };
-        match self.wait(target, wait, known).await {
+        let (wait, reads) = match wait {
+            Wait::Consistent => (Wait::AtLeast(newest), Reads::WatchOfNewest),
+            wait => (wait, Reads::Watch),
+        };
+        match self.wait(target, wait, known, reads).await {
             Ok(_) => {}
             Err(error @ ReadError::OutOfReach(_)) => return Err(error),
             Err(error) => return Ok(Watching::Failed(error)),
@@ -300,7 +353,12 @@ impl Reader {
     /// # Errors
     /// etcd does not answer.
     pub(super) async fn latest_revision(&self, target: &Target) -> Result<Revision, ReadError> {
-        self.latest_revision_of(&target.resource.served.storage.id).await
+        let storage = &target.resource.served.storage;
+        match &self.elsewhere {
+            _ if self.takes_memory => Ok(target.known().revision),
+            Some(elsewhere) => self.within_etcd_timeout(elsewhere.of(storage).request()).await,
+            None => self.latest_revision_of(&storage.id).await,
+        }
     }
 
     /// The same of a stored resource.
@@ -312,7 +370,7 @@ impl Reader {
     }
 
     /// Waits as planned; answers with the snapshot to serve.
-    async fn wait(&self, target: &Target, wait: Wait, known: Known) -> Result<Known, ReadError> {
+    async fn wait(&self, target: &Target, wait: Wait, known: Known, reads: Reads) -> Result<Known, ReadError> {
         let asked = match wait {
             Wait::Nothing => return Ok(known),
             Wait::Consistent => self.latest_revision(target).await?,
@@ -320,10 +378,16 @@ impl Reader {
         };
         let timer = target.resource.metrics.cache_read_wait.start_timer();
         let published = &target.resource.handle.published;
-        let waited = published.wait_for(asked, FRESHNESS_WAIT).await;
+        let limit = match &self.elsewhere {
+            Some(_) if known.snapshot.store.len() < PROOF_OBJECTS && reads == Reads::List => PROOF_WAIT,
+            _ => FRESHNESS_WAIT,
+        };
+        let waited = published.wait_for(asked, limit).await;
         timer.observe_duration();
         waited.map_err(|late| match self.etcd_timeout {
-            Some(_) if published.fed().is_behind() => ReadError::OutOfReach(format!("memory is at {}", late.revision)),
+            Some(_) if published.fed().is_behind() || self.elsewhere.is_some() && reads != Reads::Watch => {
+                ReadError::OutOfReach(format!("memory is at {}", late.revision))
+            }
             _ => ReadError::TooLarge { asked, current: late.revision, retry_after: Some(1) },
         })
     }

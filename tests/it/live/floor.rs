@@ -117,7 +117,7 @@ impl Floor {
         let address = free_address()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         command.args(["serve", "--insecure-port=0", "--authorization-mode=Node,RBAC"]);
-        if is_replica() {
+        if is_replica() || subject() == "watchcache-upstream" {
             command.args(self.site.replica_of(self.theirs_at));
         } else {
             command.arg("--allow-writes");
@@ -168,6 +168,15 @@ impl Subject {
             "watchcache" => {
                 command.arg(format!("--insecure-port={}", address.port()));
                 Self::Watchcache(address)
+            }
+            "watchcache-upstream" => {
+                command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+                // From the start, as from etcd: watches resume from before a case looks at a resource.
+                command
+                    .args(["serve", "--insecure-port=0", "--resources=all,secrets"])
+                    .args(site.fed_by(theirs)?)
+                    .args(site.listening(address));
+                Self::Secured(address)
             }
             "watchcache-secure" | "watchcache-replica" => {
                 command.arg("--insecure-port=0").args(site.secured(address));

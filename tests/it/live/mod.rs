@@ -3,7 +3,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `WATCHCACHE_TEST_PEERS` | folder with `etcd`, `kube-apiserver`, `kube-controller-manager`, `oidc-provider`, `helm` and `haproxy` (`tests/peers/build.sh` makes it) |
-//! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `watchcache-replica`: ours as a read replica of the kube-apiserver; `kube-apiserver`: a second one in the place of ours, to test the cases |
+//! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `watchcache-replica`: ours as a read replica of the kube-apiserver; `watchcache-upstream`: ours fed by the kube-apiserver, without etcd; `kube-apiserver`: a second one in the place of ours, to test the cases |
 //! | `WATCHCACHE_PROTO_RECORD` | file into which the case `proto` writes the golden lines of `tests/data/proto/kube.tsv` |
 //! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
 //! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else, but for the sessions, the one in the path |

@@ -150,13 +150,26 @@ impl Site {
 
     /// What has any server of this site listen at an address with TLS, and know who comes with a certificate or a token.
     pub(crate) fn secured(&self, address: SocketAddr) -> Vec<String> {
-        let files = [
-            self.flag("tls-cert-file", "server.crt"),
-            self.flag("tls-private-key-file", "server.key"),
-            self.flag("client-ca-file", "ca.crt"),
-            self.flag("token-auth-file", "tokens.csv"),
-        ];
+        let files = [self.flag("client-ca-file", "ca.crt"), self.flag("token-auth-file", "tokens.csv")];
+        self.listening(address).into_iter().chain(files).collect()
+    }
+
+    /// What has any server of this site listen at an address with TLS.
+    pub(crate) fn listening(&self, address: SocketAddr) -> Vec<String> {
+        let files = [self.flag("tls-cert-file", "server.crt"), self.flag("tls-private-key-file", "server.key")];
         [format!("--bind-address={}", address.ip()), format!("--secure-port={}", address.port())].into_iter().chain(files).collect()
+    }
+
+    /// What has a watchcache take its objects from this kube-apiserver, as an administrator.
+    pub(crate) fn fed_by(&self, upstream: SocketAddr) -> io::Result<[String; 2]> {
+        let config = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [{"name": "it", "cluster": {"server": format!("https://{upstream}"), "certificate-authority": "ca.crt"}}],
+            "users": [{"name": "it", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        });
+        fs::write(self.path().join("upstream.kubeconfig"), config.to_string())?;
+        Ok(["--source=upstream".to_owned(), self.flag("upstream-kubeconfig", "upstream.kubeconfig")])
     }
 
     /// What has it know service accounts by their tokens.

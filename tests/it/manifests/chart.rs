@@ -87,7 +87,7 @@ fn without_labels_of_helm(value: &mut Value) {
 #[test]
 #[ignore = "needs helm: WATCHCACHE_TEST_PEERS"]
 fn the_default_says_what_the_manifests_say() -> Outcome {
-    for mode in ["replica", "standalone"] {
+    for mode in ["replica", "standalone", "upstream"] {
         let (text, documents) = (deployed(&format!("kubernetes/{mode}.yaml"))?, rendered(&chart().join(format!("ci/{mode}-values.yaml")))?);
         let mut by_hand = in_substance(text.split("\n---\n"))?;
         // A chart's namespace is for helm to make.
@@ -191,6 +191,8 @@ fn wrong_values_are_refused() -> Outcome {
         (r#"topologySpread.whenUnsatisfiable="Never""#, "/topologySpread/whenUnsatisfiable"),
         (r#"service.type="ExternalName""#, "/service/type"),
         (r#"serviceMonitor.interval="30""#, "/serviceMonitor/interval"),
+        (r#"upstream.consistentReads="never""#, "/upstream/consistentReads"),
+        (r#"upstream.resources=["Pods"]"#, "/upstream/resources/0"),
         (r#"standalone.storage.size="big""#, "/standalone/storage/size"),
         (r#"replica.etcd.server="https://etcd:2379""#, "additional properties 'server' not allowed"),
         (r#"etcd={}"#, "additional properties 'etcd' not allowed"),

@@ -20,6 +20,14 @@
 - --proxy-client-key-file=/etc/watchcache/proxy/tls.key
 {{- end }}
 {{- end }}
+{{- else if eq .Values.mode "upstream" }}
+- --source=upstream
+{{- with .Values.upstream }}
+{{- if .resources }}
+- --resources={{ join "," .resources }}
+{{- end }}
+- --consistent-reads={{ .consistentReads }}
+{{- end }}
 {{- else }}
 # A subdirectory, not the root of the volume: a lost+found there would make the store refuse the directory.
 - --data-dir=/var/lib/watchcache/data
@@ -40,6 +48,9 @@
 - --replica-group={{ .group }}
 {{- end }}
 {{- end }}
+{{- else if eq .Values.mode "upstream" }}
+- --goaway-chance={{ toJson .Values.upstream.goawayChance }}
+- --shutdown-delay-duration={{ .Values.upstream.shutdownDelaySeconds }}s
 {{- else }}
 - --token-auth-file=/etc/watchcache/listener/tokens.csv
 {{- end }}

@@ -1,6 +1,8 @@
-{{/* The pod of both modes. */}}
+{{/* The pod of all modes. */}}
 {{- define "watchcache.pod" -}}
 {{- $replica := eq .Values.mode "replica" -}}
+{{- $standalone := eq .Values.mode "standalone" -}}
+{{- $own := index .Values .Values.mode -}}
 {{- $upstream := .Values.replica.upstream -}}
 metadata:
   # Without the versions of chart and program: pods start anew when something of theirs has changed, for that moves all streams.
@@ -15,7 +17,7 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "watchcache.serviceAccountName" . }}
-  automountServiceAccountToken: false
+  automountServiceAccountToken: {{ eq .Values.mode "upstream" }}
   enableServiceLinks: false
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:
@@ -25,19 +27,19 @@ spec:
   priorityClassName: {{ . }}
   {{- end }}
   # The delay of replicas, the timeout, and 10 s to close the store or connections.
-  terminationGracePeriodSeconds: {{ add (ternary .Values.replica.shutdownDelaySeconds 0 $replica) .Values.shutdownTimeoutSeconds 10 }}
+  terminationGracePeriodSeconds: {{ add (ternary 0 (int $own.shutdownDelaySeconds) $standalone) .Values.shutdownTimeoutSeconds 10 }}
   securityContext:
     runAsNonRoot: true
     runAsUser: 65532
     runAsGroup: 65532
     fsGroup: 65532
-    {{- if not $replica }}
+    {{- if $standalone }}
     # The store's directory has mode 0700 and must keep it.
     fsGroupChangePolicy: OnRootMismatch
     {{- end }}
     seccompProfile:
       type: RuntimeDefault
-  {{- if $replica }}
+  {{- if not $standalone }}
   topologySpreadConstraints:
     - {{- toYaml .Values.topologySpread | nindent 6 }}
       labelSelector:
@@ -69,7 +71,7 @@ spec:
       startupProbe:
         {{- include "watchcache.probe" "/readyz" | nindent 8 }}
         periodSeconds: 2
-        failureThreshold: {{ ternary 150 60 $replica }}
+        failureThreshold: {{ ternary 60 150 $standalone }}
       livenessProbe:
         {{- include "watchcache.probe" "/livez" | nindent 8 }}
       readinessProbe:
@@ -81,9 +83,9 @@ spec:
         capabilities:
           drop: [ALL]
       resources:
-        {{- toYaml (ternary .Values.replica.resources .Values.standalone.resources $replica) | nindent 8 }}
+        {{- toYaml (ternary $own.podResources $own.resources (eq .Values.mode "upstream")) | nindent 8 }}
       volumeMounts:
-        {{- if not $replica }}
+        {{- if $standalone }}
         - name: data
           mountPath: /var/lib/watchcache
         {{- end }}

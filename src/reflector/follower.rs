@@ -1,0 +1,456 @@
+//! Follows one resource: loads it, watches it, hands on what `machine` lets pass, and comes back after every failure, with client-go's pauses.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rand::Rng;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::event::{Failure, Lie, Told, told};
+use super::load;
+use super::machine::{Loaded, Machine, Out, Wrong};
+use super::place::Place;
+use super::policy::Follows;
+use super::source::{NoAnswer, Source};
+use cache::cacher::{Gone, Inbox};
+use cache::state::snapshot::Fed;
+use client::{CallError, Lines};
+use model::{Feed, Revision};
+
+/// A watch lasts so long, or up to twice that, as client-go's; then another one goes on.
+const WATCH_TIME: Duration = Duration::from_secs(300);
+/// How long a watch may stay silent: upstream sends a bookmark each minute.
+const SILENCE_MAX: Duration = Duration::from_secs(180);
+/// The pause after a failure, the first and the longest: doubled in between, with up to as much again at random (client-go's numbers).
+const PAUSE: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
+/// Over this time those come back that have waited for upstream to answer.
+const SPREAD: Duration = Duration::from_secs(2);
+/// A watch that lasted so long went well: the pauses begin anew.
+const WENT_WELL: Duration = Duration::from_secs(120);
+/// A watch that ended by itself sooner is a failure.
+const WATCH_TIME_MIN: Duration = Duration::from_secs(1);
+/// How long a read waits for what comes by itself before upstream is asked for progress, and the least pause between two such questions.
+const PROGRESS_AFTER: Duration = Duration::from_millis(50);
+/// A watch of so many seconds gets a bookmark at once: upstream sends one 2 s before the end.
+const PROGRESS_WATCH_SECONDS: u64 = 3;
+/// How long memory is kept of a resource that upstream refuses: one that has just started refuses what it allows a moment later.
+const REFUSED_MAX: Duration = Duration::from_secs(60);
+/// How long a read waits at most for the wish of a server that it be asked later.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+/// Between two looks whether a resource is asked for.
+const IDLE_LOOK: Duration = Duration::from_secs(15);
+
+/// Why a watch or load has ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Its time was over: the next one goes on.
+    Over,
+    /// It goes on after a pause.
+    Later(String, Option<Duration>),
+    /// It goes on after a pause, or when upstream answers anybody.
+    Away(String),
+    /// What upstream has told cannot be gone on from.
+    Anew(String),
+    /// Upstream does not let us, or has no such resource.
+    Refused(String),
+    /// Upstream has no watch that begins with all objects.
+    Unsupported(String),
+    /// Nobody takes what comes any longer.
+    Gone(Gone),
+}
+
+/// See the file's header.
+pub(crate) struct Follower {
+    source: Arc<Source>,
+    place: Arc<Place>,
+    inbox: Inbox,
+    machine: Machine,
+    /// It is loaded page by page.
+    by_pages: bool,
+    /// When it was loaded last.
+    loaded_at: Instant,
+    /// Since when upstream says that it has less than was known.
+    older: Option<Instant>,
+    /// Since when upstream refuses it.
+    refused: Option<Instant>,
+    /// What was told the log last.
+    told: Option<String>,
+}
+
+impl Follower {
+    pub(crate) fn new(source: Arc<Source>, place: Place, inbox: Inbox) -> Self {
+        Self {
+            source,
+            place: Arc::new(place),
+            inbox,
+            machine: Machine::default(),
+            by_pages: false,
+            loaded_at: Instant::now(),
+            older: None,
+            refused: None,
+            told: None,
+        }
+    }
+
+    /// Runs until nobody takes what comes. `idle`: how long nobody asks until it is let go, if at all.
+    pub(crate) async fn run(mut self, follows: Follows, idle: Option<Duration>) -> Gone {
+        let fed = self.inbox.fed().clone();
+        loop {
+            let lets_go = match follows {
+                Follows::Always => None,
+                Follows::WhenAsked => {
+                    fed.wanted().await;
+                    idle
+                }
+                Follows::Never => {
+                    fed.decline(true);
+                    std::future::pending().await
+                }
+            };
+            let inbox = self.inbox.clone();
+            let is_idle = async {
+                match lets_go {
+                    Some(after) => nobody_asks(&inbox, after).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                gone = self.follow() => return gone,
+                () = is_idle => {}
+            }
+            tracing::info!(resource = %self.place.storage.id, "nobody has asked for it: it is no longer followed");
+            if let Err(gone) = self.let_go() {
+                return gone;
+            }
+        }
+    }
+
+    async fn follow(&mut self) -> Gone {
+        let mut pause = PAUSE.0;
+        loop {
+            let began = Instant::now();
+            let end = self.round().await;
+            if began.elapsed() >= WENT_WELL {
+                pause = PAUSE.0;
+            }
+            let is_away = matches!(end, End::Away(_));
+            let (why, least) = match end {
+                End::Gone(gone) => return gone,
+                End::Over if began.elapsed() >= WATCH_TIME_MIN => continue,
+                End::Over => ("its watches end at once".to_owned(), None),
+                End::Later(why, least) => (why, least),
+                End::Away(why) => (why, None),
+                End::Unsupported(why) => {
+                    tracing::info!(resource = %self.place.storage.id, why, "upstream does not begin a watch with all objects; lists it page by page");
+                    self.by_pages = true;
+                    continue;
+                }
+                End::Anew(why) => {
+                    tracing::warn!(resource = %self.place.storage.id, known = %self.machine.known(), why, "a resource is loaded anew");
+                    // A load that cannot be gone on from is a failure.
+                    if self.machine.forget() && self.loaded_at.elapsed() >= WATCH_TIME_MIN {
+                        continue;
+                    }
+                    (why, None)
+                }
+                End::Refused(why) => {
+                    let since = *self.refused.get_or_insert(began);
+                    if since.elapsed() >= REFUSED_MAX
+                        && self.machine.is_loaded()
+                        && let Err(gone) = self.let_go()
+                    {
+                        return gone;
+                    }
+                    (why, None)
+                }
+            };
+            self.inbox.fed().cut_off(true);
+            self.inbox.fed().decline(!self.inbox.is_ready());
+            self.tell(why);
+            let jitter: f64 = rand::rng().random();
+            let rest = pause.mul_f64(1.0 + jitter).max(least.unwrap_or_default().min(RETRY_AFTER_MAX));
+            pause = (pause * 2).min(PAUSE.1);
+            let source = self.source.clone();
+            tokio::select! {
+                () = sleep(rest) => {}
+                () = source.back.notified(), if is_away => {
+                    pause = PAUSE.0;
+                    sleep(SPREAD.mul_f64(jitter)).await;
+                }
+            }
+        }
+    }
+
+    /// One watch, with a load before it when there is nothing to go on from.
+    async fn round(&mut self) -> End {
+        let outcome = if self.machine.is_loaded() {
+            self.watch().await
+        } else if self.by_pages {
+            self.load_by_pages_and_watch().await
+        } else {
+            self.load_and_watch().await
+        };
+        outcome.err().unwrap_or(End::Over)
+    }
+
+    /// Goes on from what is known.
+    async fn watch(&mut self) -> Result<(), End> {
+        let (from, seconds) = (self.machine.resume_at(), watch_seconds());
+        let mut lines = self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={from}")).await?;
+        self.machine.reconnected();
+        self.goes_well();
+        self.take_lines(&mut lines, Vec::new()).await
+    }
+
+    async fn load_and_watch(&mut self) -> Result<(), End> {
+        let source = self.source.clone();
+        let turn = source.loads.acquire().await.expect("the semaphore is never closed");
+        let known = self.machine.known();
+        let at_least = if known.0 > 0 && !self.is_restored() { format!("&resourceVersion={known}") } else { String::new() };
+        let query = format!("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds={}{at_least}", watch_seconds());
+        let mut lines = match self.source.watch(&self.place, &query).await {
+            Err(NoAnswer::Failed(failure)) if matches!(failure.code, 400 | 422) => return Err(End::Unsupported(failure.to_string())),
+            Err(NoAnswer::Failed(failure)) if failure.code == 504 && known.0 > 0 => {
+                self.older.get_or_insert_with(Instant::now);
+                return Err(End::failed(failure));
+            }
+            answer => answer?,
+        };
+        let began = Instant::now();
+        let (loaded, rest) = load::initial_events(&mut lines, &self.place).await?;
+        self.loaded(loaded, began)?;
+        drop(turn);
+        self.take_lines(&mut lines, rest).await
+    }
+
+    async fn load_by_pages_and_watch(&mut self) -> Result<(), End> {
+        let source = self.source.clone();
+        let turn = source.loads.acquire().await.expect("the semaphore is never closed");
+        let began = Instant::now();
+        let loaded = load::list(&source, &self.place).await?;
+        self.loaded(loaded, began)?;
+        drop(turn);
+        self.watch().await
+    }
+
+    /// Whether upstream has said for so long that it has less than was known that it must be believed.
+    fn is_restored(&self) -> bool {
+        self.older.is_some_and(|since| since.elapsed() >= self.source.restored_after)
+    }
+
+    /// Whether upstream has less now than is known: a watch from what it does not have yet stays silent.
+    async fn has_less(&self) -> bool {
+        self.source.newest(&self.place.storage).await.is_ok_and(|newest| newest < self.machine.known())
+    }
+
+    fn loaded(&mut self, loaded: Loaded, began: Instant) -> Result<(), End> {
+        let (revision, objects, broken) = (loaded.revision, loaded.objects.len(), loaded.broken.len());
+        let known = self.machine.known();
+        if revision < known && self.is_restored() {
+            tracing::error!(resource = %self.place.storage.id, %known, %revision, "upstream was restored from a backup, or is another cluster");
+            self.inbox.withhold();
+            self.inbox.void_before(self.machine.rewind());
+            self.inbox.fed().rewind(revision, known);
+        } else if revision < known {
+            self.older.get_or_insert_with(Instant::now);
+        }
+        let reset = self.machine.loaded(loaded).map_err(|lie| End::Later(lie.to_string(), None))?;
+        self.hand(reset)?;
+        self.inbox.fed().advance(revision);
+        self.inbox.fed().fresh_as_of(began);
+        (self.loaded_at, self.older) = (Instant::now(), None);
+        self.goes_well();
+        let seconds = began.elapsed().as_secs_f64();
+        tracing::info!(resource = %self.place.storage.id, objects, broken, %revision, seconds, "follows a resource of upstream");
+        Ok(())
+    }
+
+    /// Takes events in until there are no more.
+    async fn take_lines(&mut self, lines: &mut Lines, first: Vec<Bytes>) -> Result<(), End> {
+        for line in first {
+            self.take(&line)?;
+        }
+        let fed = self.inbox.fed().clone();
+        let mut asking = pin!(None);
+        loop {
+            let hold = self.machine.hold();
+            let next = timeout(hold.unwrap_or(SILENCE_MAX), lines.next());
+            let next = tokio::select! {
+                biased;
+                next = next => next,
+                silent = async { asking.as_mut().as_pin_mut().expect("it was asked").await }, if asking.is_some() => {
+                    asking.set(None);
+                    self.progress(silent)?;
+                    continue;
+                }
+                () = fed.asked(), if asking.is_none() => {
+                    asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), self.machine.known())));
+                    continue;
+                }
+            };
+            match next {
+                Ok(Ok(Some(line))) => self.take(&line)?,
+                ended => {
+                    let mut out = Vec::new();
+                    self.machine.flush(false, &mut out);
+                    self.perform(out)?;
+                    match ended {
+                        Err(_) if hold.is_some() => {}
+                        Err(_) if self.has_less().await => return Err(End::Anew("upstream has less than it had".to_owned())),
+                        Err(_) => return Err(End::later("its watch is silent")),
+                        Ok(Err(error)) => return Err(End::call(&error)),
+                        Ok(Ok(_)) => return Ok(()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nothing happened between two revisions, as another watch has told: if nothing has come since, everything is known up to the second one.
+    fn progress(&mut self, silent: Option<(Revision, Revision)>) -> Result<(), End> {
+        let mut out = Vec::new();
+        match silent {
+            Some((from, to)) if from == self.machine.known() && self.machine.hold().is_none() => self.machine.bookmark(to, &mut out),
+            // Something has come, or nothing was told: whoever waits on asks again.
+            _ => self.inbox.fed().ask_again(),
+        }
+        self.perform(out)
+    }
+
+    fn take(&mut self, line: &Bytes) -> Result<(), End> {
+        let came = Instant::now();
+        let mut out = Vec::new();
+        let taken = match told(line, &self.place)? {
+            Told::Put(item) => self.machine.event(item, false, &self.place, &mut out),
+            Told::Gone(item) => self.machine.event(item, true, &self.place, &mut out),
+            Told::Bookmark { revision, .. } => {
+                self.inbox.metrics.etcd_bookmarks.inc();
+                self.machine.bookmark(revision, &mut out);
+                Ok(())
+            }
+            Told::Failed(failure) => return Err(End::failed(failure)),
+        };
+        let is_news = !out.is_empty();
+        self.perform(out)?;
+        if is_news {
+            self.inbox.fed().fresh_as_of(came);
+        }
+        Ok(taken?)
+    }
+
+    /// Hands over, then says how far everything is: the order that readers rely on.
+    fn perform(&self, out: Vec<Out>) -> Result<(), End> {
+        for one in out {
+            match one {
+                Out::Batch(batch) => self.hand(Feed::Batch(batch))?,
+                Out::Known(revision) => self.inbox.fed().advance(revision),
+            }
+        }
+        Ok(())
+    }
+
+    fn hand(&self, feed: Feed) -> Result<(), End> {
+        self.inbox.hand(vec![feed]).map(drop).map_err(End::Gone)
+    }
+
+    fn let_go(&mut self) -> Result<(), Gone> {
+        let reset = self.machine.let_go();
+        self.inbox.hand(vec![reset]).map(drop)
+    }
+
+    fn goes_well(&mut self) {
+        self.inbox.fed().cut_off(false);
+        self.inbox.fed().decline(false);
+        self.refused = None;
+        if self.told.take().is_some() {
+            self.source.back.notify_waiters();
+            tracing::info!(resource = %self.place.storage.id, "upstream tells of a resource again");
+        }
+    }
+
+    fn tell(&mut self, why: String) {
+        if self.told.as_ref() != Some(&why) {
+            tracing::warn!(resource = %self.place.storage.id, why, "a resource of upstream is not followed now; trying again");
+            self.told = Some(why);
+        }
+    }
+}
+
+/// While somebody waits, asks upstream whether anything has happened after this revision, by a short watch, which soon gets a bookmark. Returns up to where nothing has.
+async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: Revision) -> Option<(Revision, Revision)> {
+    sleep(PROGRESS_AFTER).await;
+    if !fed.is_awaited() {
+        return None;
+    }
+    let query = format!("timeoutSeconds={PROGRESS_WATCH_SECONDS}&resourceVersion={from}");
+    let first = async {
+        let mut lines = source.watch(&place, &query).await.ok()?;
+        lines.next().await.ok()?
+    };
+    let line = timeout(Duration::from_secs(PROGRESS_WATCH_SECONDS), first).await.ok()??;
+    match told(&line, &place) {
+        Ok(Told::Bookmark { revision, .. }) if revision > from => Some((from, revision)),
+        _ => None,
+    }
+}
+
+/// Ends when nobody has asked for the resource for so long, and nobody watches it.
+async fn nobody_asks(inbox: &Inbox, idle: Duration) {
+    loop {
+        sleep(IDLE_LOOK.min(idle)).await;
+        if inbox.watches() == 0 && inbox.fed().unwanted_for().is_none_or(|time| time >= idle) {
+            return;
+        }
+    }
+}
+
+fn watch_seconds() -> u64 {
+    let part: f64 = rand::rng().random();
+    WATCH_TIME.mul_f64(1.0 + part).as_secs()
+}
+
+impl End {
+    pub(crate) fn later(why: &str) -> Self {
+        Self::Later(why.to_owned(), None)
+    }
+
+    pub(crate) fn call(error: &CallError) -> Self {
+        Self::Away(error.to_string())
+    }
+
+    pub(crate) fn failed(failure: Failure) -> Self {
+        let why = failure.to_string();
+        match failure.code {
+            410 => Self::Anew(why),
+            403..=406 => Self::Refused(why),
+            _ => Self::Later(why, failure.retry_after),
+        }
+    }
+}
+
+impl From<NoAnswer> for End {
+    fn from(error: NoAnswer) -> Self {
+        match error {
+            NoAnswer::Failed(failure) => Self::failed(failure),
+            NoAnswer::Call(error) => Self::call(&error),
+        }
+    }
+}
+
+/// Upstream is out of order: what it says next may be as well, so what is known stays, and it is asked again.
+impl From<Lie> for End {
+    fn from(lie: Lie) -> Self {
+        Self::Later(lie.to_string(), None)
+    }
+}
+
+impl From<Wrong> for End {
+    fn from(wrong: Wrong) -> Self {
+        match wrong {
+            Wrong::Lie(lie) => lie.into(),
+            Wrong::Late(..) => Self::Anew(wrong.to_string()),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Loads a resource: by a watch that begins with all objects (WatchList), or page by page from a server that has no such watch.
+
+use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::event::{Failure, Item, Lie, Told, page, told};
+use super::follower::End;
+use super::machine::{Loaded, made};
+use super::place::Place;
+use super::source::{NoAnswer, Source};
+use client::{CallError, Lines};
+use model::{Broken, Object, Revision};
+
+/// Bytes of all objects of a resource, as JSON: what is more is not followed.
+const LOAD_BYTES_MAX: usize = 8 << 30;
+/// Lines, and bytes of them, that are read and made servable in one go, on a thread that may take long.
+const CHUNK_LINES: usize = 512;
+const CHUNK_BYTES: usize = 1 << 20;
+/// How long nothing may come before the initial events are over: upstream waits for its own memory for 3 s.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Objects of a page, as client-go's; fewer when they are large.
+const PAGE_OBJECTS: usize = 500;
+/// How often a list is begun anew because it took longer than upstream keeps its revision.
+const EXPIRED_MAX: usize = 3;
+
+/// An object that can be served, or why it cannot.
+type Made = Result<Arc<Object>, Broken>;
+
+/// What is loaded so far.
+#[derive(Default)]
+struct Objects {
+    objects: HashMap<Bytes, (Revision, Made)>,
+    bytes: usize,
+}
+
+/// What a line of the initial events came to.
+enum Initial {
+    Put(Bytes, Revision, Box<Made>),
+    Gone(Bytes),
+    /// They are over.
+    End(Revision),
+    Failed(Failure),
+    /// A bookmark in between.
+    Nothing,
+}
+
+/// Reads the initial events of a watch. Returns what was told after them already.
+pub(crate) async fn initial_events(lines: &mut Lines, place: &Arc<Place>) -> Result<(Loaded, Vec<Bytes>), End> {
+    let mut objects = Objects::default();
+    let mut chunk = Vec::new();
+    let mut bytes = 0;
+    loop {
+        let is_full = chunk.len() >= CHUNK_LINES || bytes >= CHUNK_BYTES;
+        let wait = if chunk.is_empty() { SILENCE_MAX } else { Duration::ZERO };
+        let next = if is_full { None } else { timeout(wait, lines.next()).await.ok() };
+        if let Some(Ok(Some(line))) = next {
+            bytes += line.len();
+            chunk.push(line);
+            continue;
+        }
+        if next.is_none() && chunk.is_empty() {
+            return Err(End::Unsupported("its initial events do not end".to_owned()));
+        }
+        bytes = 0;
+        if let Some(done) = objects.take(std::mem::take(&mut chunk), place).await? {
+            return Ok(done);
+        }
+        match next {
+            Some(Err(error)) => return Err(End::call(&error)),
+            Some(Ok(_)) => return Err(End::later("the watch ended before its initial events were over")),
+            None => {}
+        }
+    }
+}
+
+impl Objects {
+    /// Takes lines in; returns everything, and the lines that follow, when the initial events are over.
+    async fn take(&mut self, lines: Vec<Bytes>, place: &Arc<Place>) -> Result<Option<(Loaded, Vec<Bytes>)>, End> {
+        let (place, read) = (place.clone(), lines.clone());
+        let work = spawn_blocking(move || {
+            let mut all = Vec::with_capacity(read.len());
+            for line in &read {
+                let one = initial(line, &place)?;
+                let is_last = matches!(one, Initial::End(_) | Initial::Failed(_));
+                all.push(one);
+                if is_last {
+                    break;
+                }
+            }
+            Ok::<_, Lie>(all)
+        });
+        for (at, one) in joined(work.await)?.into_iter().enumerate() {
+            match one {
+                Initial::Put(key, revision, made) => self.put(key, revision, *made, lines[at].len())?,
+                Initial::Gone(key) => drop(self.objects.remove(&key)),
+                Initial::End(revision) => {
+                    let loaded = std::mem::take(self).loaded(revision)?;
+                    return Ok(Some((loaded, lines[at + 1..].to_vec())));
+                }
+                Initial::Failed(failure) => return Err(End::failed(failure)),
+                Initial::Nothing => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn put(&mut self, key: Bytes, revision: Revision, made: Made, bytes: usize) -> Result<(), End> {
+        self.bytes += bytes;
+        if self.bytes > LOAD_BYTES_MAX {
+            return Err(End::later(&format!("it has more than {LOAD_BYTES_MAX} bytes of objects")));
+        }
+        self.objects.insert(key, (revision, made));
+        Ok(())
+    }
+
+    fn loaded(self, revision: Revision) -> Result<Loaded, Lie> {
+        let mut loaded = Loaded { revision, objects: Vec::with_capacity(self.objects.len()), broken: Vec::new() };
+        for (at, made) in self.objects.into_values() {
+            if at > revision {
+                return Err(Lie(format!("initial events up to {revision} with an object of {at}")));
+            }
+            match made {
+                Ok(object) => loaded.objects.push(object),
+                Err(broken) => loaded.broken.push(broken),
+            }
+        }
+        Ok(loaded)
+    }
+}
+
+fn initial(line: &Bytes, place: &Place) -> Result<Initial, Lie> {
+    Ok(match told(line, place)? {
+        Told::Put(item) => put(&item, place),
+        Told::Gone(item) => Initial::Gone(item.key),
+        Told::Bookmark { revision, ends_initial: true } => Initial::End(revision),
+        Told::Bookmark { .. } => Initial::Nothing,
+        Told::Failed(failure) => Initial::Failed(failure),
+    })
+}
+
+/// The key is copied: it is not to keep the line.
+fn put(item: &Item, place: &Place) -> Initial {
+    Initial::Put(item.key.clone(), item.revision, Box::new(made(item, place)))
+}
+
+/// Lists everything page by page, all of one revision.
+pub(crate) async fn list(source: &Source, place: &Arc<Place>) -> Result<Loaded, End> {
+    let (mut limit, mut expired) = (PAGE_OBJECTS, 0);
+    let (mut objects, mut next, mut revision) = (Objects::default(), String::new(), None);
+    loop {
+        let from = if next.is_empty() { String::new() } else { format!("&continue={}", utf8_percent_encode(&next, NON_ALPHANUMERIC)) };
+        let body = match source.list(place, &format!("limit={limit}{from}")).await {
+            Ok(body) => body,
+            Err(NoAnswer::Call(CallError::TooLarge(_))) if limit > 1 => {
+                limit = limit.div_ceil(2);
+                continue;
+            }
+            Err(NoAnswer::Failed(failure)) if failure.code == StatusCode::GONE.as_u16() && expired < EXPIRED_MAX => {
+                expired += 1;
+                (objects, next, revision) = (Objects::default(), String::new(), None);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (work, bytes) = ((place.clone(), body.clone()), body.len());
+        let work = spawn_blocking(move || {
+            let page = page(&work.1, &work.0)?;
+            let all: Vec<(Item, Made)> = page.items.into_iter().map(|item| (item.clone(), made(&item, &work.0))).collect();
+            Ok::<_, Lie>((page.revision, page.next, all))
+        });
+        let (at, following, all) = joined(work.await)?;
+        if *revision.get_or_insert(at) != at {
+            return Err(Lie(format!("a page of {at} in a list of another revision")).into());
+        }
+        objects.bytes += bytes;
+        for (item, made) in all {
+            objects.put(item.key, item.revision, made, 0)?;
+        }
+        if following.is_empty() {
+            return Ok(objects.loaded(at)?);
+        }
+        if following == next {
+            return Err(Lie("the same page again and again".to_owned()).into());
+        }
+        next = following;
+    }
+}
+
+fn joined<T>(outcome: Result<Result<T, Lie>, tokio::task::JoinError>) -> Result<T, End> {
+    match outcome {
+        Ok(done) => Ok(done?),
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        Err(_) => Err(End::later("the process is stopping")),
+    }
+}
