@@ -45,7 +45,7 @@ fn settings(config: &config::Replica, contents: &[Vec<u8>]) -> Result<Settings, 
     {
         // Our own rights are for our own questions: what is handed on goes over connections that show nobody.
         let read = || Kubeconfig::read(KUBECONFIG, path).map_err(|error| (0, error.what));
-        return Ok(Settings { at: read()?.as_nobody(), manner: AuthMode::OwnToken, ours: Some(read()?) });
+        return Ok(Settings { at: read()?.as_nobody(), auth_mode: AuthMode::OwnToken, ours: Some(read()?) });
     }
     let (place, proxy) = contents.split_at(contents.len() - if config.proxy.is_some() { 2 } else { 0 });
     let at = match &config.upstream {
@@ -61,5 +61,5 @@ fn settings(config: &config::Replica, contents: &[Vec<u8>]) -> Result<Settings, 
         return Ok(Settings { at, auth_mode: AuthMode::FrontProxy, ours: None });
     }
     let auth_mode = if at.has_identity() { AuthMode::Impersonation } else { AuthMode::OwnToken };
-    Ok(Settings { at, manner, ours: None })
+    Ok(Settings { at, auth_mode, ours: None })
 }

@@ -16,7 +16,7 @@ use super::policy::Follows;
 use super::source::{NoAnswer, Source};
 use cache::cacher::{Gone, Inbox};
 use cache::state::snapshot::Fed;
-use client::{CallError, Lines};
+use client::{CallError, NdjsonStream};
 use model::{Feed, Revision};
 
 /// A watch lasts so long, or up to twice that, as client-go's; then another one goes on.
@@ -268,7 +268,7 @@ impl Follower {
     }
 
     /// Takes events in until there are no more.
-    async fn take_lines(&mut self, lines: &mut Lines, first: Vec<Bytes>) -> Result<(), End> {
+    async fn take_lines(&mut self, lines: &mut NdjsonStream, first: Vec<Bytes>) -> Result<(), End> {
         for line in first {
             self.take(&line)?;
         }

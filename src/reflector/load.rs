@@ -16,12 +16,12 @@ use super::follower::End;
 use super::machine::{Loaded, made};
 use super::place::Place;
 use super::source::{NoAnswer, Source};
-use client::{CallError, Lines};
+use client::{CallError, NdjsonStream};
 use model::{Broken, Object, Revision};
 
 /// Bytes of all objects of a resource, as JSON: what is more is not followed.
 const LOAD_BYTES_MAX: usize = 8 << 30;
-/// Lines, and bytes of them, that are read and made servable in one go, on a thread that may take long.
+/// NdjsonStream, and bytes of them, that are read and made servable in one go, on a thread that may take long.
 const CHUNK_LINES: usize = 512;
 const CHUNK_BYTES: usize = 1 << 20;
 /// How long nothing may come before the initial events are over: upstream waits for its own memory for 3 s.
@@ -53,7 +53,7 @@ enum Initial {
 }
 
 /// Reads the initial events of a watch. Returns what was told after them already.
-pub(crate) async fn initial_events(lines: &mut Lines, place: &Arc<Place>) -> Result<(Loaded, Vec<Bytes>), End> {
+pub(crate) async fn initial_events(lines: &mut NdjsonStream, place: &Arc<Place>) -> Result<(Loaded, Vec<Bytes>), End> {
     let mut objects = Objects::default();
     let mut chunk = Vec::new();
     let mut bytes = 0;

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::event::{Failure, failure, list_revision};
 use super::place::Place;
-use client::{Answer, CallError, Client, Kubeconfig, Limits, Lines, Streamed};
+use client::{Answer, CallError, Client, Kubeconfig, Limits, NdjsonStream, Streamed};
 use model::{Revision, Storage};
 
 /// Resources that are loaded at the same time; as of etcd.
@@ -96,10 +96,10 @@ impl Source {
     }
 
     /// A watch, with this query.
-    pub(crate) async fn watch(&self, place: &Place, query: &str) -> Result<Lines, NoAnswer> {
+    pub(crate) async fn watch(&self, place: &Place, query: &str) -> Result<NdjsonStream, NoAnswer> {
         let url = self.at.url(&format!("{}?watch=true&allowWatchBookmarks=true&{query}", place.path));
         match self.watches.stream(&url).await.map_err(NoAnswer::Call)? {
-            Streamed::Lines(lines) => Ok(lines),
+            Streamed::Ndjson(lines) => Ok(lines),
             Streamed::Refused(answer) => Err(refused(&answer)),
         }
     }
