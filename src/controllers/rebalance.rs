@@ -25,7 +25,7 @@ const SLACK_PART: usize = 50;
 const SLACK: usize = 2;
 /// At one look at most one watch in so many is moved, so that clients come one after the other.
 const MOVED_PART: usize = 10;
-/// How often a failure is told.
+/// How often a failure is logged.
 const REMIND_EVERY: Duration = Duration::from_secs(300);
 
 /// Publishes the count of watches and moves some, for ever.

@@ -1,6 +1,6 @@
 //! The labels of an object, in the order in which they are looked up.
 
-use crate::words::Words;
+use crate::string_table::StringTable;
 
 /// Labels that are to become an object's: sorted by key, each key once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct LabelSet(Vec<(Box<str>, Box<str>)>);
 
 /// The labels of an object: sorted by key, each key once.
 #[derive(Clone, Copy, Debug)]
-pub struct Labels<'o>(Words<'o>);
+pub struct Labels<'o>(StringTable<'o>);
 
 impl LabelSet {
     /// Keys and values, one after the other.
@@ -24,8 +24,8 @@ impl LabelSet {
 
 impl<'o> Labels<'o> {
     /// Keys and values, one after the other.
-    pub(crate) fn new(words: Words<'o>) -> Self {
-        Self(words)
+    pub(crate) fn new(table: StringTable<'o>) -> Self {
+        Self(table)
     }
 
     /// The value of a label, if it is there.

@@ -13,9 +13,9 @@ mod resource;
 mod revision;
 pub mod selector;
 pub mod shard;
+mod string_table;
 mod structural;
 mod text;
-mod words;
 
 pub use by_resource::ByResource;
 pub use change::{Batch, Change, Feed, KeyChange, Stored};

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{LabelSet, Labels, Revision};
-use crate::words::{Places, SPAN_BYTES, Words};
+use crate::string_table::{SPAN_BYTES, SpanWriter, StringTable};
 
 /// An object as stored, made servable once. All its texts are in one allocation: key, tail, labels, values of fields.
 ///
@@ -22,7 +22,7 @@ use crate::words::{Places, SPAN_BYTES, Words};
 /// version that differs only in `apiVersion`, and a list item of a built-in is `{` + tail.
 #[derive(Debug)]
 pub struct Object {
-    /// The key, the tail, texts that stand in neither; then the places of labels (key, value) and of the values of fields ([`crate::words`]).
+    /// The key, the tail, texts that stand in neither; then the spans of labels (key, value) and of the values of fields ([`crate::string_table`]).
     bytes: Box<[u8]>,
     /// Revision of the last change: the object's `resourceVersion`.
     pub revision: Revision,
@@ -81,32 +81,32 @@ impl Object {
     #[must_use]
     pub fn new(parts: &Parts<'_>) -> Self {
         let Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, uid_hash, labels, fields } = parts;
-        let (len, mut places) = (key.len() + tail.len(), Places::default());
+        let (len, mut spans) = (key.len() + tail.len(), SpanWriter::default());
         // What is stored has them in this order, and no text of a valid label is escaped.
         let mut at = memchr::memmem::find(tail, LABELS).filter(|_| labels.len() > 0).map_or(tail.len(), |at| at + LABELS.len());
         for text in labels.words() {
             if tail.get(at + 1..).is_some_and(|rest| rest.starts_with(text.as_bytes())) {
-                places.at(key.len() + at + 1, text);
+                spans.at(key.len() + at + 1, text);
                 // The quotes, and a colon or comma.
                 at += text.len() + 3;
             } else {
-                places.add(len, text);
+                spans.add(len, text);
             }
         }
         let name = key.get(usize::from(*name_at)..).unwrap_or_default();
         let namespace = key.get(usize::from(*scope_at)..usize::from(*name_at).saturating_sub(1)).unwrap_or_default();
         for text in *fields {
             match text.as_bytes() {
-                [] => places.at(0, ""),
-                text_bytes if text_bytes == name => places.at(usize::from(*name_at), text),
-                text_bytes if text_bytes == namespace => places.at(usize::from(*scope_at), text),
-                _ => places.add(len, text),
+                [] => spans.at(0, ""),
+                text_bytes if text_bytes == name => spans.at(usize::from(*name_at), text),
+                text_bytes if text_bytes == namespace => spans.at(usize::from(*scope_at), text),
+                _ => spans.add(len, text),
             }
         }
-        let mut bytes = Vec::with_capacity(len + places.len());
+        let mut bytes = Vec::with_capacity(len + spans.len());
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(tail);
-        places.into(&mut bytes);
+        spans.into(&mut bytes);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Self {
             bytes: bytes.into(),
@@ -166,18 +166,18 @@ impl Object {
     /// `metadata.labels`.
     #[must_use]
     pub fn labels(&self) -> Labels<'_> {
-        let places = self.places();
-        Labels::new(Words::new(&self.bytes, &places[..2 * SPAN_BYTES * self.labels as usize]))
+        let spans = self.spans();
+        Labels::new(StringTable::new(&self.bytes, &spans[..2 * SPAN_BYTES * self.labels as usize]))
     }
 
     /// The value of a declared field; `""` when the object has none (spec list-watch §7.2).
     #[must_use]
     pub fn field(&self, index: usize) -> &str {
-        let places = self.places();
-        Words::new(&self.bytes, &places[2 * SPAN_BYTES * self.labels as usize..]).text(index)
+        let spans = self.spans();
+        StringTable::new(&self.bytes, &spans[2 * SPAN_BYTES * self.labels as usize..]).text(index)
     }
 
-    fn places(&self) -> &[u8] {
+    fn spans(&self) -> &[u8] {
         let len = SPAN_BYTES * (2 * self.labels as usize + usize::from(self.fields));
         &self.bytes[self.bytes.len() - len..]
     }

@@ -10,10 +10,10 @@ use crate::{Labels, Object};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelMatcher {
     /// Sorted, each once.
-    keys: Words,
+    keys: TextRun,
     /// What is asked of each key.
     wants: Box<[Want]>,
-    values: Words,
+    values: TextRun,
     /// How many of `wants` ask for a label that is there.
     present: usize,
     /// What is asked contradicts itself; all else is empty then.
@@ -25,7 +25,7 @@ pub struct LabelMatcher {
 pub struct FieldMatcher {
     /// Sorted by field, each once.
     wants: Box<[(Field, Want)]>,
-    values: Words,
+    values: TextRun,
     /// What is asked contradicts itself; all else is empty then.
     never: bool,
 }
@@ -59,7 +59,7 @@ impl LabelMatcher {
     pub fn new(selector: &LabelSelector) -> Self {
         let mut requirements: Vec<_> = selector.requirements.iter().collect();
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        let (mut keys, mut wants, mut values) = (Texts::default(), Vec::new(), Texts::default());
+        let (mut keys, mut wants, mut values) = (TextRunBuilder::default(), Vec::new(), TextRunBuilder::default());
         for same in requirements.chunk_by(|a, b| a.key == b.key) {
             let mut asked = Asked::default();
             same.iter().for_each(|requirement| asked.add(&requirement.op));
@@ -116,7 +116,7 @@ impl FieldMatcher {
     pub fn new(terms: &[FieldTerm]) -> Self {
         let mut terms: Vec<_> = terms.iter().collect();
         terms.sort_by_key(|term| term.field);
-        let (mut wants, mut values) = (Vec::new(), Texts::default());
+        let (mut wants, mut values) = (Vec::new(), TextRunBuilder::default());
         for same in terms.chunk_by(|a, b| a.field == b.field) {
             // A field is always there.
             let mut asked = Asked { present: true, ..Asked::default() };
@@ -150,7 +150,7 @@ impl FieldMatcher {
 }
 
 impl Want {
-    fn admits(&self, value: Option<&str>, values: &Words) -> bool {
+    fn admits(&self, value: Option<&str>, values: &TextRun) -> bool {
         let Some(value) = value else { return matches!(self, Self::Absent | Self::NotIn(_)) };
         match self {
             Self::Absent => false,
@@ -168,7 +168,7 @@ impl Want {
     }
 
     /// The one value that is admitted.
-    fn only<'a>(&self, values: &'a Words) -> Option<&'a str> {
+    fn only<'a>(&self, values: &'a TextRun) -> Option<&'a str> {
         match self {
             Self::In(run) if run.len() == 1 => Some(values.at(run.start as usize)),
             _ => None,
@@ -217,7 +217,7 @@ impl<'a> Asked<'a> {
     }
 
     /// As one rule; none when everything fits.
-    fn want(self, values: &mut Texts) -> Result<Option<Want>, Never> {
+    fn want(self, values: &mut TextRunBuilder) -> Result<Option<Want>, Never> {
         if self.absent {
             return if self.present { Err(Never) } else { Ok(Some(Want::Absent)) };
         }
@@ -248,7 +248,7 @@ fn sorted(mut values: Vec<&str>) -> Vec<&str> {
     values
 }
 
-/// Words that stand one after the other, from `start` until before `end`.
+/// Texts that stand one after the other, from `start` until before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Run {
     start: u32,
@@ -263,13 +263,13 @@ impl Run {
 
 /// Many texts in one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Words {
+struct TextRun {
     text: Box<str>,
     /// Where each one ends.
     ends: Box<[u32]>,
 }
 
-impl Words {
+impl TextRun {
     fn at(&self, index: usize) -> &str {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[start as usize..self.ends[index] as usize]
@@ -298,14 +298,14 @@ impl Words {
     }
 }
 
-/// [`Words`] that grow.
+/// A [`TextRun`] that grows.
 #[derive(Default)]
-struct Texts {
+struct TextRunBuilder {
     text: String,
     ends: Vec<u32>,
 }
 
-impl Texts {
+impl TextRunBuilder {
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(count(self.text.len()));
@@ -318,8 +318,8 @@ impl Texts {
     }
 }
 
-impl From<Texts> for Words {
-    fn from(texts: Texts) -> Self {
+impl From<TextRunBuilder> for TextRun {
+    fn from(texts: TextRunBuilder) -> Self {
         Self { text: texts.text.into(), ends: texts.ends.into() }
     }
 }

@@ -1,24 +1,24 @@
-//! Short texts within the bytes of an object: where each one stands, kept behind them.
+//! A string table within the bytes of an object: the spans of its short texts, kept behind them.
 
-/// Bytes that tell where one text stands: offset and length, 32 bits each.
+/// Bytes of a span: the offset and the length of a text, 32 bits each.
 pub(crate) const SPAN_BYTES: usize = 8;
 
-/// Some of the texts.
+/// Some texts of an object, by their spans.
 #[derive(Clone, Copy)]
-pub(crate) struct Words<'o> {
+pub(crate) struct StringTable<'o> {
     bytes: &'o [u8],
     spans: &'o [u8],
 }
 
-/// Where texts stand in what is to be an object's bytes, and those that have to be added to it.
+/// Writes the spans of the texts of an object that is made, and the texts that its other bytes do not have.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct SpanWriter {
     spans: Vec<u8>,
     added: Vec<u8>,
 }
 
-impl<'o> Words<'o> {
-    /// The texts whose places these `spans` are, of the object with these `bytes`.
+impl<'o> StringTable<'o> {
+    /// The texts of these spans, of the object with these `bytes`.
     pub(crate) fn new(bytes: &'o [u8], spans: &'o [u8]) -> Self {
         Self { bytes, spans }
     }
@@ -40,21 +40,21 @@ impl<'o> Words<'o> {
     }
 }
 
-impl std::fmt::Debug for Words<'_> {
+impl std::fmt::Debug for StringTable<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries((0..self.len()).map(|at| self.text(at))).finish()
     }
 }
 
-impl Places {
-    /// The next text stands here.
+impl SpanWriter {
+    /// Adds the span of a text that stands here.
     pub(crate) fn at(&mut self, at: usize, text: &str) {
         for number in [at, text.len()] {
             self.spans.extend(u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
         }
     }
 
-    /// The next text stands nowhere: it is added behind the first `len` bytes.
+    /// Adds a text that stands nowhere: it comes behind the first `len` bytes.
     pub(crate) fn add(&mut self, len: usize, text: &str) {
         self.at(len + self.added.len(), text);
         self.added.extend_from_slice(text.as_bytes());
@@ -65,7 +65,7 @@ impl Places {
         self.added.len() + self.spans.len()
     }
 
-    /// Puts the added texts and then all places behind the other bytes.
+    /// Appends the added texts and then all spans to the other bytes.
     pub(crate) fn into(self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.added);
         bytes.extend_from_slice(&self.spans);
