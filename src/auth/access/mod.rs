@@ -11,7 +11,6 @@ pub mod settings;
 mod streams;
 #[cfg(test)]
 mod tests;
-mod tree;
 mod webhooks;
 
 use std::sync::Arc;
