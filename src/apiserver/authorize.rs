@@ -20,9 +20,9 @@ use auth::User;
 use auth::access::{Opened, Permission, StillValid, Undecided};
 use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target, Verdict};
-use auth::interner::Guard;
 use auth::providers::TooMany;
 use go::quote::quoted;
+use intern::Guard;
 
 /// Decides whether a request may be answered. Returns what a watch was allowed, if that may be taken away.
 pub(super) async fn authorize(api: &Api, context: &Authenticated) -> Result<Option<Arc<RequestInfo>>, Response> {

@@ -5,10 +5,11 @@
 //! as `SHARE` times the places that are free: alone seven of eight, beside another one that wants all each a little less than half. So whoever floods the server
 //! leaves a place for everybody else, and nobody waits in a queue. Of the memory of watches a quarter is left to users who have few.
 
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use fair::{Leaves, Share, Shares};
@@ -99,7 +100,7 @@ impl Hash for Name {
 
 impl Places {
     fn take(self: &Arc<Self>, user: &Arc<User>) -> Option<Place> {
-        let taken = &mut *self.taken.lock().expect("no holder panics");
+        let taken = &mut *self.taken.lock();
         let name = Name(Arc::clone(user));
         let has = taken.users.get(&name).copied().unwrap_or(0);
         if has >= SHARE * (self.max - taken.all) {
@@ -123,7 +124,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let taken = &mut *self.places.taken.lock().expect("no holder panics");
+        let taken = &mut *self.places.taken.lock();
         let name = Name(Arc::clone(&self.user));
         taken.all -= 1;
         match taken.users.get_mut(&name) {
@@ -222,7 +223,7 @@ mod tests {
             }
             held.clear();
             let places = inflight.reads.as_ref().expect("a limit");
-            let taken = places.taken.lock().expect("unbroken");
+            let taken = places.taken.lock();
             prop_assert!(taken.all == 0 && taken.users.is_empty());
         }
     }

@@ -8,7 +8,6 @@
 pub mod access;
 pub mod authn;
 pub mod authz;
-pub mod interner;
 mod names;
 pub mod providers;
 mod strict;

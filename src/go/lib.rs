@@ -12,5 +12,6 @@ pub mod scanner;
 pub mod strconv;
 pub mod time;
 pub mod timestamp;
+pub mod tree;
 pub mod url;
 pub mod yaml;

@@ -11,8 +11,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -249,7 +247,7 @@ impl InFlight {
     }
 
     /// It is being answered: from now on it must go on. A watch is over at `until`.
-    fn answered(self, longest: Longest, until: Option<Instant>) -> Self {
+    pub(super) fn answered(self, longest: Longest, until: Option<Instant>) -> Self {
         self.activity.times.begin(longest, until);
         self.is_answer.store(true, Ordering::Release);
         self.activity.answers.fetch_add(1, Ordering::AcqRel);
@@ -259,15 +257,20 @@ impl InFlight {
     }
 
     /// It is a watch that has shown what was there: it may stand still.
-    fn rest(&self) {
+    pub(super) fn rest(&self) {
         if self.is_answer.swap(false, Ordering::AcqRel) {
             self.activity.answers.fetch_sub(1, Ordering::AcqRel);
             self.activity.step();
         }
     }
 
-    fn is_answer(&self) -> bool {
-        self.is_answer.load(Ordering::Acquire)
+    /// Whether it must go on. Somebody has asked for more of it: it does.
+    pub(super) fn goes_on(&self) -> bool {
+        let is_answer = self.is_answer.load(Ordering::Acquire);
+        if is_answer {
+            self.activity.step();
+        }
+        is_answer
     }
 }
 
@@ -278,61 +281,6 @@ impl Drop for InFlight {
         if self.activity.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.activity.emptied.notify_one();
         }
-    }
-}
-
-/// A body that keeps its request open until its last byte is written.
-#[derive(Debug)]
-pub(super) struct TrackedBody<B> {
-    body: B,
-    open: Arc<InFlight>,
-    long: Option<LongRunning>,
-}
-
-impl<B> TrackedBody<B> {
-    /// The answer begins, and has its time.
-    pub(super) fn new(body: B, open: InFlight, Timing { longest, long_running: long }: Timing) -> Self {
-        Self { body, open: Arc::new(open.answered(longest, long.as_ref().map(|long| long.until))), long }
-    }
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Body for TrackedBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let this = &mut *self;
-        let frame = Pin::new(&mut this.body).poll_frame(cx);
-        if this.long.as_ref().is_some_and(LongRunning::may_rest) {
-            this.open.rest();
-            this.long = None;
-        }
-        // A watch that may stand still: nobody asks what of it is written.
-        if !this.open.is_answer() {
-            return frame;
-        }
-        this.open.activity.step();
-        frame.map_ok(|frame| frame.map_data(|data| Bytes::from_owner(Unwritten { data, _open: Arc::clone(&this.open) })))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// Data of an answer; hyper and h2 let go of it when it is written.
-struct Unwritten {
-    data: Bytes,
-    _open: Arc<InFlight>,
-}
-
-impl AsRef<[u8]> for Unwritten {
-    fn as_ref(&self) -> &[u8] {
-        &self.data
     }
 }
 
@@ -440,10 +388,12 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<IO> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use http_body_util::{BodyExt, Full};
     use tokio::time::{sleep, timeout};
 
     use super::*;
+    use crate::{accounted::AccountedBody, budget::Account};
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -455,8 +405,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_open_until_it_is_written() {
         let activity = Arc::new(Activity::default());
-        let mut body = TrackedBody::new(
+        let mut body = AccountedBody::new(
             Full::new(Bytes::from_static(b"answer")),
+            &Account::of_a_test(),
+            (None, None),
             InFlight::new(&activity),
             Timing { longest: longest(), long_running: None },
         );
@@ -479,8 +431,10 @@ mod tests {
         let activity = Arc::new(Activity::default());
         let (began, may_rest) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let long = LongRunning { until: began + 100 * LIMIT, may_rest: may_rest.clone() };
-        let mut body = TrackedBody::new(
+        let mut body = AccountedBody::new(
             Full::new(Bytes::from_static(b"event")),
+            &Account::of_a_test(),
+            (None, None),
             InFlight::new(&activity),
             Timing { longest: longest(), long_running: Some(long) },
         );

@@ -178,10 +178,10 @@ impl Account {
         self.hold(before, bytes)
     }
 
-    /// The same for data on its way to the client, until its last copy is gone: hyper and h2 let go of it when it is written.
-    pub fn sending(self: &Arc<Self>, data: Bytes) -> Bytes {
+    /// The same for data on its way to the client, until its last copy is gone: whoever writes it lets go of it then, and of what is to last as long.
+    pub(super) fn sending(self: &Arc<Self>, data: Bytes, with: impl Send + 'static) -> Bytes {
         self.sending.fetch_add(data.len(), Ordering::SeqCst);
-        Bytes::from_owner(Sending { hold: self.add(data.len()), data })
+        Bytes::from_owner(Sending { hold: self.add(data.len()), data, _with: with })
     }
 
     /// Whether another answer may be begun.
@@ -289,18 +289,19 @@ impl Drop for Reservation {
 }
 
 /// Data on its way.
-struct Sending {
+struct Sending<T> {
     data: Bytes,
     hold: Reservation,
+    _with: T,
 }
 
-impl AsRef<[u8]> for Sending {
+impl<T> AsRef<[u8]> for Sending<T> {
     fn as_ref(&self) -> &[u8] {
         &self.data
     }
 }
 
-impl Drop for Sending {
+impl<T> Drop for Sending<T> {
     fn drop(&mut self) {
         // Before the hold is released, which wakes those who look at it.
         self.hold.account.sending.fetch_sub(self.data.len(), Ordering::SeqCst);
@@ -387,7 +388,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_goes_on_when_data_is_let_go() {
         let account = budget(0).account();
-        let data = account.sending(Bytes::from(vec![7; BASE]));
+        let data = account.sending(Bytes::from(vec![7; BASE]), ());
         let copy = data.slice(10..20);
         assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err());
         assert!(Wait::of(&account).poll_frame(Waker::noop()).is_pending());
@@ -410,7 +411,7 @@ mod tests {
         let list = account.add(20 * BASE);
         let mut wait = Wait::of(&account);
         assert!(wait.poll_frame(Waker::noop()).is_ready() && wait.poll_room(Waker::noop()).is_pending());
-        let frame = account.sending(Bytes::from(vec![7; BASE]));
+        let frame = account.sending(Bytes::from(vec![7; BASE]), ());
         let woken = Arc::new(Woken::default());
         assert!(wait.poll_frame(&woken.clone().into()).is_pending());
         drop(frame);

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::settings::Limits;
 use super::{
     accounted::AccountedBody,
-    activity::{Activity, InFlight, Longest, MonitoredIo, Timing, TrackedBody},
+    activity::{Activity, InFlight, Longest, MonitoredIo, Timing},
     answer::{Alone, Extras, Request, Service},
     connections::{CloseReason, STRANGER_REQUESTS_MAX},
     linger::linger,
@@ -165,7 +165,7 @@ where
             let alone = made.as_ref().and_then(|made| made.alone_since()).map(Alone).or(alone);
             let timing = Timing { longest: Longest::of(alone), long_running };
             answer.extensions_mut().insert(timing.clone());
-            let body = |body| TrackedBody::new(AccountedBody::new(body, &unread, made, guard), open, timing);
+            let body = |body| AccountedBody::new(body, &unread, (made, guard), open, timing);
             Ok::<_, Infallible>(Answer::of(answer.map(body), leaves))
         }
     };

@@ -12,30 +12,17 @@ use std::{
     time::Instant,
 };
 
-use parking_lot::Mutex;
-
-use wake::later;
+use wake::Marks;
 
 use super::streams::TURN_MAX;
 
 /// How often a turn looks again at what has been woken meanwhile.
 const ROUNDS_MAX: usize = 4;
 
-/// Whether a connection's task knows that a part of it is to be polled.
-#[derive(Debug)]
-struct Woken(Mutex<State>);
-
-#[derive(Debug)]
-struct State {
-    task: Option<Waker>,
-    /// The task runs, or will.
-    is_running: bool,
-}
-
 /// Wakes one part.
 #[derive(Debug)]
 struct Bell {
-    woken: Arc<Woken>,
+    task: Arc<Marks<()>>,
     is_due: AtomicBool,
 }
 
@@ -51,15 +38,10 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.is_due.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let task = {
-            let mut state = self.woken.0.lock();
-            if std::mem::replace(&mut state.is_running, true) { None } else { state.task.clone() }
-        };
         // One wake for all that a batch of events has for this connection.
-        task.into_iter().for_each(later);
+        if !self.is_due.swap(true, Ordering::AcqRel) {
+            self.task.mark(|()| ());
+        }
     }
 }
 
@@ -71,8 +53,8 @@ struct Part<'a, F> {
 }
 
 impl<'a, F: Future> Part<'a, F> {
-    fn new(work: Pin<&'a mut F>, woken: &Arc<Woken>) -> Self {
-        let bell = Arc::new(Bell { woken: woken.clone(), is_due: AtomicBool::new(true) });
+    fn new(work: Pin<&'a mut F>, task: &Arc<Marks<()>>) -> Self {
+        let bell = Arc::new(Bell { task: task.clone(), is_due: AtomicBool::new(true) });
         Self { work, waker: bell.clone().into(), bell }
     }
 
@@ -93,15 +75,14 @@ pub(super) enum Step<T, C> {
 
 /// A connection, and whether it is to be polled.
 pub(super) struct ConnTask<'a, C> {
-    woken: Arc<Woken>,
+    task: Arc<Marks<()>>,
     connection: Part<'a, C>,
 }
 
 impl<'a, C: Future> ConnTask<'a, C> {
     pub(super) fn new(connection: Pin<&'a mut C>) -> Self {
-        // The first turn needs no wake.
-        let woken = Arc::new(Woken(Mutex::new(State { task: None, is_running: true })));
-        Self { connection: Part::new(connection, &woken), woken }
+        let task = Arc::default();
+        Self { connection: Part::new(connection, &task), task }
     }
 
     /// What is spoken on the connection; it will be polled.
@@ -112,7 +93,7 @@ impl<'a, C: Future> ConnTask<'a, C> {
 
     /// Runs until the connection ends or the chores are done.
     pub(super) async fn run<W: Future>(&mut self, chores: Pin<&mut W>) -> Step<C::Output, W::Output> {
-        let mut chores = Part::new(chores, &self.woken);
+        let mut chores = Part::new(chores, &self.task);
         poll_fn(|cx| self.turn(cx, &mut chores)).await
     }
 
@@ -138,11 +119,6 @@ impl<'a, C: Future> ConnTask<'a, C> {
 
     /// Whether a part is due. If not, whoever is woken from now on wakes the task.
     fn look(&self, cx: &Context<'_>, chores: &Bell) -> bool {
-        let mut state = self.woken.0.lock();
-        if !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
-            state.task = Some(cx.waker().clone());
-        }
-        state.is_running = self.connection.bell.is_due() || chores.is_due();
-        state.is_running
+        self.task.look(cx.waker(), |()| self.connection.bell.is_due() || chores.is_due())
     }
 }

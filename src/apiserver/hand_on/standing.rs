@@ -1,7 +1,7 @@
 //! How this server has what a request asks for, beside upstream: what each of them serves, and whether memory is known to be what upstream has.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use http::header::ACCEPT;
 use http::{HeaderMap, Method};
@@ -74,7 +74,7 @@ impl Replica {
             return;
         }
         let resources = api.resources.load();
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended.lock();
         let mut others = HashMap::new();
         let is_answered = |resource: &Resource| self.is_ours(resource, None) && self.holds(resource) && self.shows(resource, false);
         for resource in resources.iter().filter(|resource| !is_answered(resource)) {

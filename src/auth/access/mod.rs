@@ -11,9 +11,9 @@ pub mod settings;
 mod streams;
 #[cfg(test)]
 mod tests;
-mod tree;
 mod webhooks;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -30,12 +30,12 @@ use crate::authz::node::NodeGraph;
 use crate::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use crate::authz::webhook::Webhook;
 use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
-use crate::interner::{Guard, Interned, Interner};
 use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
 pub use asker::{Asker, Undecided};
 use directory::Cached;
 use follow::{Index, follow};
+use intern::{Guard, Interned, Interner};
 use rate_limiter::Rate;
 use registry::ServedResources;
 use reload::{FileError, Reload, Reloaded};
@@ -375,7 +375,7 @@ impl Access {
         info: RequestInfo,
         count: impl FnOnce(&RequestInfo) -> Result<Option<Guard>, E>,
     ) -> Result<Interned<RequestInfo>, E> {
-        self.infos.intern(info, count)
+        self.infos.intern(Cow::Owned(info), count)
     }
 
     /// Files a stream that this request begins, so that it ends when the right to it is taken away. `losses` is what they were before it was allowed.

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::selectors::{of_fields, of_labels};
-use super::tree::{text, texts};
 use crate::User;
 use crate::authz::{Attributes, Operator, RequestInfo, Requirement, Selectors};
+use go::tree::{text, texts};
 use model::{
     invalid::{FieldError, FieldErrorKind},
     legal,

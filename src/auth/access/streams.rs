@@ -15,7 +15,7 @@ use super::acting::{self, Impersonator};
 use crate::User;
 use crate::authn::{Impersonation, Question};
 use crate::authz::{Affected, Attributes, Authorizer, Decision, RequestInfo, Rules, Verdict};
-use crate::interner::Interned;
+use intern::Interned;
 
 /// The open watches.
 #[derive(Default)]

@@ -3,15 +3,11 @@
 //! A selector may be as long as the head of a request, and a watch holds it for hours. What is equal is found by its hash and shared by every group
 //! of every resource; who would bring one filter too many is told to come later.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, Hash, Hasher, RandomState},
-    ops::Deref,
-    sync::{Arc, LazyLock, Weak},
-};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
+use intern::{Guard, Interned, Interner};
 use model::Filter;
 
 /// Most bytes of different filters that watches hold. A filter by one label or field takes 300 bytes, one of 9,000 requirements 260 KiB: every node of the largest
@@ -28,28 +24,25 @@ const SMALL_BYTES: usize = 4 << 10;
 /// All filters that watches hold.
 pub struct Filters {
     bytes_max: usize,
+    filters: Arc<Interner<Filter>>,
     held: Mutex<Held>,
 }
 
 #[derive(Default)]
 struct Held {
-    by_hash: HashMap<u64, Vec<Weak<Shared>>>,
     bytes: usize,
     /// Of these, those that each user has brought.
     users: HashMap<Arc<str>, usize>,
 }
 
 /// A filter that others may hold as well; cheap to clone, to compare and to hash.
-#[derive(Clone, Debug)]
-pub struct SharedFilter(Arc<Shared>);
+pub type SharedFilter = Interned<Filter>;
 
-#[derive(Debug)]
-struct Shared {
-    filter: Filter,
-    hash: u64,
+/// The bytes of a filter, counted as its user's until nobody holds it.
+struct Counted {
+    filters: Arc<Filters>,
+    user: Arc<str>,
     weight: usize,
-    /// Who counts it, as whose.
-    home: Option<(Arc<Filters>, Arc<str>)>,
 }
 
 /// There is no room for another filter.
@@ -61,7 +54,7 @@ impl Filters {
     /// None yet; together they may have so many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes_max, held: Mutex::default() })
+        Arc::new(Self { bytes_max, filters: Arc::default(), held: Mutex::default() })
     }
 
     /// The filter as others hold it, or one that this user is the first to bring.
@@ -69,17 +62,11 @@ impl Filters {
     /// # Errors
     /// [`NoRoom`] when nobody holds it and it is too large for what is left, or for what this user may have of that.
     pub fn hold(self: &Arc<Self>, filter: &Filter, user: &str) -> Result<SharedFilter, NoRoom> {
-        let hash = hash(filter);
-        // Let go of after the lock: the last of one takes the lock.
-        let mut others = Vec::new();
-        let mut held = self.held();
-        for other in held.by_hash.get(&hash).into_iter().flatten().filter_map(Weak::upgrade) {
-            if other.filter == *filter {
-                return Ok(SharedFilter(other));
-            }
-            others.push(other);
-        }
-        let weight = filter.weight();
+        self.filters.intern(Cow::Borrowed(filter), |filter| self.count(filter, user).map(|counted| Some(Box::new(counted) as Guard)))
+    }
+
+    fn count(self: &Arc<Self>, filter: &Filter, user: &str) -> Result<Counted, NoRoom> {
+        let (weight, mut held) = (filter.weight(), self.held.lock());
         let (user, own) = match held.users.get_key_value(user) {
             Some((user, own)) => (user.clone(), *own),
             None => (user.into(), 0),
@@ -88,41 +75,28 @@ impl Filters {
         if own.saturating_add(weight) > bytes_max.saturating_sub(held.bytes) / PART {
             return Err(NoRoom);
         }
-        let shared = Arc::new(Shared { filter: filter.clone(), hash, weight, home: Some((self.clone(), user.clone())) });
-        held.by_hash.entry(hash).or_default().push(Arc::downgrade(&shared));
         held.bytes += weight;
-        held.users.insert(user, own + weight);
-        Ok(SharedFilter(shared))
+        held.users.insert(user.clone(), own + weight);
+        Ok(Counted { filters: self.clone(), user, weight })
     }
 
     /// Bytes that are held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.held().bytes
-    }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock()
+        self.held.lock().bytes
     }
 }
 
-impl Drop for Shared {
+impl Drop for Counted {
     fn drop(&mut self) {
-        let Some((home, user)) = &self.home else { return };
-        let mut held = home.held();
+        let mut held = self.filters.held.lock();
         held.bytes -= self.weight;
-        let left = held.users.get_mut(user).map(|own| {
+        let left = held.users.get_mut(&self.user).map(|own| {
             *own -= self.weight;
             *own
         });
         if left == Some(0) {
-            held.users.remove(user);
-        }
-        if let Some(same) = held.by_hash.get_mut(&self.hash) {
-            same.retain(|other| other.strong_count() > 0);
-            if same.is_empty() {
-                held.by_hash.remove(&self.hash);
-            }
+            held.users.remove(&self.user);
         }
     }
 }
@@ -131,41 +105,6 @@ impl std::fmt::Debug for Filters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Filters").field("bytes_max", &self.bytes_max).finish_non_exhaustive()
     }
-}
-
-/// One that nobody counts.
-impl From<Filter> for SharedFilter {
-    fn from(filter: Filter) -> Self {
-        Self(Arc::new(Shared { hash: hash(&filter), weight: 0, filter, home: None }))
-    }
-}
-
-impl Deref for SharedFilter {
-    type Target = Filter;
-
-    fn deref(&self) -> &Filter {
-        &self.0.filter
-    }
-}
-
-impl PartialEq for SharedFilter {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.hash == other.0.hash && self.0.filter == other.0.filter)
-    }
-}
-
-impl Eq for SharedFilter {}
-
-impl Hash for SharedFilter {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
-
-/// With keys that no client knows.
-fn hash(filter: &Filter) -> u64 {
-    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    KEYS.hash_one(filter)
 }
 
 #[cfg(test)]
@@ -187,12 +126,12 @@ mod tests {
         let filters = Filters::new(FILTERS_BYTES_MAX);
         let watches: Vec<_> = (0..500).map(|_| filters.hold(&long(0), "jane").expect("room")).collect();
         assert!(filters.bytes() < 400 << 10, "{} bytes", filters.bytes());
-        assert!(watches.iter().all(|watch| Arc::ptr_eq(&watch.0, &watches[0].0)));
+        assert!(watches.iter().all(|watch| std::ptr::eq(&**watch, &*watches[0])));
         let again = filters.hold(&filter("a=1,b!=2"), "jane").expect("room");
         assert_eq!(again, filters.hold(&filter("b!=2,a in (1)"), "bob").expect("room"));
         drop((watches, again));
-        let held = filters.held();
-        assert_eq!((held.bytes, held.by_hash.len(), held.users.len()), (0, 0, 0), "what nobody holds is forgotten");
+        let held = filters.held.lock();
+        assert_eq!((held.bytes, filters.filters.len(), held.users.len()), (0, 0, 0), "what nobody holds is forgotten");
     }
 
     #[test]

@@ -5,12 +5,12 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
-use tokio::{
-    sync::{Semaphore, broadcast},
-    time::timeout,
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
 };
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, time::timeout};
 
 use etcd::{Etcd, EtcdError};
 use model::{ResourceId, Revision, Storage};
@@ -58,8 +58,8 @@ pub(super) struct LatestRevision {
     query: Box<dyn Fn() -> BoxFuture<'static, Latest> + Send + Sync>,
     /// Held while a query is under way.
     in_flight: Semaphore,
-    /// Those who wait for the next query.
-    waiting: Mutex<Option<broadcast::Sender<Latest>>>,
+    /// The next query, for those who wait for it.
+    next: Mutex<Option<Shared<BoxFuture<'static, Latest>>>>,
 }
 
 impl LatestRevision {
@@ -72,33 +72,27 @@ impl LatestRevision {
     }
 
     fn with<F: Future<Output = Latest> + Send + 'static>(query: impl Fn() -> F + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { query: Box::new(move || Box::pin(query())), in_flight: Semaphore::new(1), waiting: Mutex::default() })
+        Arc::new(Self { query: Box::new(move || Box::pin(query())), in_flight: Semaphore::new(1), next: Mutex::default() })
     }
 
     /// Returns a revision that etcd had at this moment or later, by a linearizable read. Cancelling one call does not disturb the others.
     pub(super) async fn get(self: &Arc<Self>) -> Latest {
-        let mut answer = self.join();
-        answer.recv().await.unwrap_or_else(|_| Err(EtcdError::Unavailable("the server is stopping".to_owned())))
+        let next = self.next.lock().get_or_insert_with(|| self.begin_next()).clone();
+        next.await
     }
 
-    fn join(self: &Arc<Self>) -> broadcast::Receiver<Latest> {
-        let mut waiting = self.waiting.lock();
-        if let Some(next) = &*waiting {
-            return next.subscribe();
-        }
-        let (next, answer) = broadcast::channel(1);
-        *waiting = Some(next);
-        tokio::spawn(self.clone().run_next());
-        answer
+    /// Begins a query in a task of its own: whoever began it may leave, and others wait for it.
+    fn begin_next(self: &Arc<Self>) -> Shared<BoxFuture<'static, Latest>> {
+        let task = tokio::spawn(self.clone().run_next());
+        let stopping = |_| Err(EtcdError::Unavailable("the server is stopping".to_owned()));
+        task.map(move |latest| latest.unwrap_or_else(stopping)).boxed().shared()
     }
 
     /// Queries for all who have joined until the query before is done.
-    async fn run_next(self: Arc<Self>) {
+    async fn run_next(self: Arc<Self>) -> Latest {
         let _in_flight = timeout(NEXT_AFTER, self.in_flight.acquire()).await;
-        let Some(asked) = self.waiting.lock().take() else { return };
-        let answer = (self.query)().await;
-        // Nobody may be left who wants to know.
-        let _ = asked.send(answer);
+        *self.next.lock() = None;
+        (self.query)().await
     }
 }
 

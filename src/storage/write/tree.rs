@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+pub(super) use go::tree::{as_object as object, object_mut as member};
 use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
@@ -23,20 +24,6 @@ pub(super) fn integer(tree: &Value, path: &[&str]) -> Option<i64> {
 /// The strings of the array at a path; elements that are no strings are left out.
 pub(super) fn texts<'a>(tree: &'a Value, path: &[&str]) -> Vec<&'a str> {
     at(tree, path).and_then(Value::as_array).map(|items| items.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
-}
-
-/// The object at a member, made when there is none.
-pub(super) fn member<'a>(tree: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
-    let members = object(tree);
-    object(members.entry(name).or_insert_with(|| Value::Object(Map::new())))
-}
-
-/// The tree as an object; anything else is replaced by an empty one.
-pub(super) fn object(tree: &mut Value) -> &mut Map<String, Value> {
-    if !tree.is_object() {
-        *tree = Value::Object(Map::new());
-    }
-    tree.as_object_mut().expect("just made one")
 }
 
 /// Sets the value at a path of objects, which are made where they are missing.

@@ -2,9 +2,11 @@
 
 use std::{
     any::Any,
-    hash::{BuildHasher, Hash, RandomState},
+    borrow::Cow,
+    fmt,
+    hash::{BuildHasher, Hash, Hasher, RandomState},
     ops::Deref,
-    sync::{Arc, Weak},
+    sync::{Arc, LazyLock, Weak},
 };
 
 use dashmap::{DashMap, Entry as Slot};
@@ -14,8 +16,6 @@ pub type Guard = Box<dyn Any + Send + Sync>;
 
 /// The values of a type. Bounded by those who hold them.
 pub struct Interner<T> {
-    /// With keys that no client knows.
-    keys: RandomState,
     by_hash: DashMap<u64, Vec<Weak<Entry<T>>>>,
 }
 
@@ -29,39 +29,39 @@ struct Entry<T> {
     _guard: Option<Guard>,
 }
 
-impl<T: Eq + Hash> Interner<T> {
-    /// The value as others hold it; or the first of its kind, which `guard` may refuse.
+impl<T: Clone + Eq + Hash> Interner<T> {
+    /// Returns the value as others hold it; or the first of its kind, which `guard` may refuse.
     ///
     /// # Errors
     /// What `guard` says.
-    pub fn intern<E>(self: &Arc<Self>, value: T, guard: impl FnOnce(&T) -> Result<Option<Guard>, E>) -> Result<Interned<T>, E> {
-        let hash = self.keys.hash_one(&value);
+    pub fn intern<E>(self: &Arc<Self>, value: Cow<'_, T>, guard: impl FnOnce(&T) -> Result<Option<Guard>, E>) -> Result<Interned<T>, E> {
+        let hash = hash(&*value);
         // Dropped after the lock: the last of one takes the lock.
         let mut others = Vec::new();
         let entry = self.by_hash.entry(hash);
         if let Slot::Occupied(same) = &entry {
             for other in same.get().iter().filter_map(Weak::upgrade) {
-                if other.value == value {
+                if other.value == *value {
                     return Ok(Interned(other));
                 }
                 others.push(other);
             }
         }
         let guard = guard(&value)?;
-        let one = Arc::new(Entry { value, hash, interner: Some(self.clone()), _guard: guard });
+        let one = Arc::new(Entry { value: value.into_owned(), hash, interner: Some(self.clone()), _guard: guard });
         entry.or_default().push(Arc::downgrade(&one));
         Ok(Interned(one))
     }
 }
 
 impl<T> Interner<T> {
-    /// How many different values there are.
+    /// Returns how many different values there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_hash.iter().map(|same| same.len()).sum()
     }
 
-    /// Whether nobody holds anything.
+    /// Returns whether nobody holds anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -70,15 +70,42 @@ impl<T> Interner<T> {
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { keys: RandomState::new(), by_hash: DashMap::new() }
+        Self { by_hash: DashMap::new() }
     }
 }
 
 /// A value that is not interned, and has no guard.
-impl<T> From<T> for Interned<T> {
+impl<T: Hash> From<T> for Interned<T> {
     fn from(value: T) -> Self {
-        Self(Arc::new(Entry { value, hash: 0, interner: None, _guard: None }))
+        Self(Arc::new(Entry { hash: hash(&value), value, interner: None, _guard: None }))
     }
+}
+
+/// Where it is equal it is the same, as a rule; who accounts for it does not matter.
+impl<T: PartialEq> PartialEq for Interned<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.hash == other.0.hash && self.0.value == other.0.value)
+    }
+}
+
+impl<T: Eq> Eq for Interned<T> {}
+
+impl<T> Hash for Interned<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Interned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.value.fmt(f)
+    }
+}
+
+/// With keys that no client knows.
+fn hash(value: &impl Hash) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(value)
 }
 
 impl<T> Clone for Interned<T> {
@@ -116,14 +143,17 @@ mod tests {
     #[test]
     fn what_is_equal_is_there_once_and_counted_until_nobody_holds_it() {
         let (interner, counted) = (Arc::<Interner<String>>::default(), Arc::new(()));
-        let intern =
-            |text: &str| interner.intern(text.to_owned(), |_| Ok::<_, ()>(Some(Box::new(counted.clone()) as Guard))).expect("room");
+        let intern = |text: &str| {
+            interner.intern(Cow::Owned(text.to_owned()), |_| Ok::<_, ()>(Some(Box::new(counted.clone()) as Guard))).expect("room")
+        };
         let (first, second, other) = (intern("a"), intern("a"), intern("b"));
         assert!(Arc::ptr_eq(&first.0, &second.0) && *first == "a" && *other == "b");
         assert_eq!((interner.len(), Arc::strong_count(&counted)), (2, 3));
         drop((first, other));
         assert_eq!((interner.len(), Arc::strong_count(&counted)), (1, 2));
-        assert!(interner.intern("c".to_owned(), |_| Err(())).is_err());
+        assert!(interner.intern(Cow::Owned("c".to_owned()), |_| Err(())).is_err());
+        let (same, other) = (Interned::from("a".to_owned()), Interned::from("b".to_owned()));
+        assert!(second == same && second != other && hash(&second) == hash(&same), "who accounts for it does not matter");
         drop(second);
         assert_eq!((interner.len(), Arc::strong_count(&counted)), (0, 1));
     }
