@@ -2,37 +2,18 @@
 
 use std::{
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::Instant;
 
 use super::{
     activity::{InFlight, Timing},
-    answer::Guard,
+    answer::{Guard, LongRunning},
     budget::{Account, Reservation, Wait},
 };
-
-/// Of an answer that goes on until its time is over: it may stand still once it has shown what was there when it began, until its time is over.
-#[derive(Clone, Debug)]
-pub struct LongRunning {
-    /// When it ends at the latest.
-    pub until: Instant,
-    /// Whether what was there is shown: until then it goes on like any answer, for it holds a snapshot of its resource.
-    pub may_rest: Arc<AtomicBool>,
-}
-
-impl LongRunning {
-    pub(super) fn may_rest(&self) -> bool {
-        self.may_rest.load(Ordering::Relaxed)
-    }
-}
 
 /// A body whose bytes are those of a connection, and which keeps its request open until the last of them is written.
 #[derive(Debug)]

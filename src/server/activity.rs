@@ -19,8 +19,8 @@ use tokio::{
 };
 
 use super::{
-    accounted::LongRunning,
     answer::Alone,
+    answer::LongRunning,
     connections::{CloseReason, Seat},
     heads,
 };

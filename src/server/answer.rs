@@ -1,6 +1,14 @@
 //! What a server is asked, what it answers, and who makes the answers.
 
-use std::{error::Error, fmt, future::Future, sync::Arc};
+use std::{
+    error::Error,
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use http::Response;
@@ -8,7 +16,7 @@ use http_body::Body;
 use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
 
-use super::{accounted::LongRunning, budget::Reservation, heads, listen::Conn, request_body::RequestBody, upgraded::Handshake};
+use super::{budget::Reservation, conn::Conn, heads, request_body::RequestBody, upgraded::Handshake};
 
 /// A request.
 #[derive(Debug)]
@@ -41,6 +49,21 @@ pub struct Extras {
     pub long_running: Option<LongRunning>,
     /// What the connection becomes after it.
     pub upgrade: Option<Handshake>,
+}
+
+/// Of an answer that goes on until its time is over: it may stand still once it has shown what was there when it began, until its time is over.
+#[derive(Clone, Debug)]
+pub struct LongRunning {
+    /// When it ends at the latest.
+    pub until: Instant,
+    /// Whether what was there is shown: until then it goes on like any answer, for it holds a snapshot of its resource.
+    pub may_rest: Arc<AtomicBool>,
+}
+
+impl LongRunning {
+    pub(super) fn may_rest(&self) -> bool {
+        self.may_rest.load(Ordering::Relaxed)
+    }
 }
 
 /// Of an answer that is larger than what is left, as one at a time may be: since when others wait for it. It has the time of one request in all.

@@ -10,7 +10,7 @@ use rustls::server::danger::ClientCertVerifier;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -19,10 +19,11 @@ use telemetry::{Metrics, contained};
 
 use super::{
     answer::Host,
-    budget::{Account, Budget},
+    budget::Budget,
+    conn::{Conn, ListenerKind},
     connection,
     connections::{Address, Connections, Seat},
-    heads::{self, Heads, Owner},
+    heads::{Heads, Owner},
     linger::linger,
     protocol::ProtocolConfig,
     settings::{Binding, Limits, TlsFiles},
@@ -45,40 +46,6 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Whose heads are counted that come through the plain listener.
 const LOCAL: &str = "system:unsecured";
-
-/// Which listener a connection came through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListenerKind {
-    /// Plain HTTP on loopback, without authentication.
-    Plain,
-    /// TLS.
-    Secure,
-}
-
-/// What is known about a connection; shared by its requests.
-#[derive(Debug)]
-pub struct Conn {
-    /// The other end.
-    pub peer: SocketAddr,
-    /// Our end (discovery shows it as `serverAddress`).
-    pub local: SocketAddr,
-    /// Which listener it came through.
-    pub listener: ListenerKind,
-    /// What it has not read of its answers.
-    pub unread: Arc<Account>,
-    /// The heads of its requests.
-    pub heads: Arc<heads::Account>,
-    /// What has come of its requests' bodies.
-    pub bodies: Arc<Account>,
-    /// Its place among all connections.
-    pub seat: Arc<Seat>,
-    /// True when the server stops.
-    pub stop: watch::Receiver<bool>,
-    /// Makes it take no more requests; it ends when those that it has are answered.
-    pub goodbye: Arc<Notify>,
-    /// How long a body may send nothing: `--read-header-timeout`, for it is the same client that is waited for.
-    pub silence_max: Duration,
-}
 
 /// Why a listener stays shut; one line.
 #[derive(Debug, Error)]
@@ -253,14 +220,6 @@ fn bind(flag: &'static str, address: SocketAddr) -> Result<std::net::TcpListener
         io::ErrorKind::AddrInUse => ListenerError::Busy { flag, address },
         _ => ListenerError::Refused { flag, address, error },
     })
-}
-
-impl Conn {
-    /// Notes whose the connection is, as its certificate says.
-    pub fn certified(&self, user: &str) {
-        self.seat.certified(user);
-        self.heads.owned_by(user);
-    }
 }
 
 impl Listener {

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::listen::Conn;
+use super::conn::Conn;
 
 /// The bytes of a connection.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}

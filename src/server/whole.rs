@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     budget::{Account, BASE, Reservation},
-    listen::Conn,
+    conn::Conn,
 };
 
 /// Room for a body whose length is not announced, bytes, to begin with.

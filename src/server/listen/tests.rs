@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsConnector;
 
-use super::super::accounted::LongRunning;
+use super::super::answer::LongRunning;
 use super::super::answer::{Answer, Extras, Request, Service};
 use super::super::request_body::RequestBody;
 use super::super::whole::{NoBody, Whole};

@@ -23,8 +23,8 @@ use super::{
     ready::{Bell, ReadyQueue},
 };
 use crate::{
-    accounted::LongRunning,
     activity::{Longest, Timing},
+    answer::LongRunning,
 };
 
 thread_local! {

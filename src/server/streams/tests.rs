@@ -13,9 +13,9 @@ use tokio::{
 };
 
 use super::*;
-use crate::accounted::LongRunning;
 use crate::activity::{Longest, Timing};
 use crate::answer::Alone;
+use crate::answer::LongRunning;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

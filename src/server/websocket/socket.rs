@@ -18,8 +18,8 @@ use tokio::{
 
 use super::{
     super::{
+        conn::Conn,
         connections::CloseReason,
-        listen::Conn,
         upgraded::{Follow, Io},
     },
     frame::{self, Incoming, NORMAL, POLICY_VIOLATION, PROTOCOL_ERROR, Payload, Said},

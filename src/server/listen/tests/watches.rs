@@ -16,7 +16,7 @@ use model::{Event, Filter, Revision, test_object};
 use tokio::io::{DuplexStream, ReadBuf, duplex};
 
 use super::*;
-use crate::accounted::LongRunning;
+use crate::answer::LongRunning;
 
 const CONNECTIONS: usize = 10;
 const WATCHES: usize = 100;
