@@ -1,4 +1,5 @@
-//! The stages of a request, in their order: from its arrival to its handler, and what each adds to the answer on its way back.
+//! The stages of a request, in their order: from its arrival to its handler, and what each adds to the answer on its way back. Each function calls the next
+//! one. The order is kube-apiserver's (spec api-surface §0); what a stage takes (`context`) says what must come before it. `caught` holds panics and compresses.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -54,7 +55,7 @@ impl Stages {
             Err(refused) => refused,
             Ok(arrived) => {
                 let reply = arrived.reply.clone();
-                caught(|| self.arrived(arrived, request), &reply, &conn.unread).await
+                caught(|| self.check_origin(arrived, request), &reply, &conn.unread).await
             }
         };
         strict_transport::tell(self.api.strict_transport.as_ref(), conn.listener, &mut response);
@@ -108,7 +109,7 @@ impl Stages {
     }
 
     /// Refuses what a page of another site makes a browser send, and answers who may read answers.
-    async fn arrived(&self, arrived: Box<Arrived>, request: Request) -> Response {
+    async fn check_origin(&self, arrived: Box<Arrived>, request: Request) -> Response {
         let callers = &self.api.callers;
         if arrived.conn.listener == ListenerKind::Plain
             && let Err(status) = guard::check(callers, request.uri(), request.headers(), websocket::is_asked(&request))
@@ -116,14 +117,14 @@ impl Stages {
             return arrived.refused(&status);
         }
         match cors::allowed(callers.origins.as_ref(), &request) {
-            None => self.checked(arrived, request).await,
+            None => self.authenticate(arrived, request).await,
             // Boxed: few requests are of such pages.
             Some(origin) => {
                 Box::pin(async {
                     let mut response = match *request.method() {
                         // Whether a page may ask at all is answered here, whoever asks.
                         Method::OPTIONS => arrived.reply.empty(StatusCode::NO_CONTENT),
-                        _ => self.checked(arrived, request).await,
+                        _ => self.authenticate(arrived, request).await,
                     };
                     cors::tell(origin, &mut response);
                     response
@@ -134,7 +135,7 @@ impl Stages {
     }
 
     /// Finds out who asks, and tells the audit log of it. Turns at what is done a few at a time are this user's.
-    async fn checked(&self, arrived: Box<Arrived>, mut request: Request) -> Response {
+    async fn authenticate(&self, arrived: Box<Arrived>, mut request: Request) -> Response {
         let client_proof = self.replica.as_ref().and_then(|replica| replica.keep_proof(request.headers()));
         let (mut authenticated, remarks) = match authenticate(&self.api, arrived, &mut request).await {
             Ok(known) => known,
@@ -151,9 +152,9 @@ impl Stages {
         let user = authenticated.user.name.as_str().into();
         // Not by one name for both: a future that has a name is here twice.
         let mut response = match audited {
-            None => fair::asked_by(user, self.authenticated(authenticated, request)).await,
+            None => fair::asked_by(user, self.admit(authenticated, request)).await,
             // Boxed: few have it.
-            Some(audited) => Box::pin(audit::ended(audited, fair::asked_by(user, self.authenticated(authenticated, request)))).await,
+            Some(audited) => Box::pin(audit::ended(audited, fair::asked_by(user, self.admit(authenticated, request)))).await,
         };
         if let Some(warning) = remarks.warning {
             warn(response.headers_mut(), &[warning.to_owned()]);
@@ -162,7 +163,7 @@ impl Stages {
     }
 
     /// Finds out who answers, as whom the client acts, and whether there is a place for the request. What upstream answers goes there from here.
-    async fn authenticated(&self, mut authenticated: Authenticated, mut request: Request) -> Response {
+    async fn admit(&self, mut authenticated: Authenticated, mut request: Request) -> Response {
         let api = &self.api;
         let destination = match &self.replica {
             None => Destination::Here,
@@ -177,7 +178,7 @@ impl Stages {
             return limit::refused(api, &authenticated);
         };
         let authenticated = Arc::new(authenticated);
-        let here = |request, kept| self.admitted(authenticated.clone(), watch, kept, request);
+        let here = |request, kept| self.authorize(authenticated.clone(), watch, kept, request);
         let mut response = match (&self.replica, destination) {
             (None, _) | (_, Destination::Here) => here(request, None).await,
             // Boxed, as what is rare.
@@ -199,7 +200,7 @@ impl Stages {
     }
 
     /// Authorizes the request, and has it answered here.
-    async fn admitted(
+    async fn authorize(
         &self,
         authenticated: Arc<Authenticated>,
         watch: Option<OpenWatch>,

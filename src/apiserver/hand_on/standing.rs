@@ -104,7 +104,7 @@ pub(in super::super) fn asks_table(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|accept| accept.as_bytes().windows(8).any(|word| word.eq_ignore_ascii_case(b"as=Table")))
 }
 
-/// What a request is about, as far as `upstream` must know it.
+/// What a request is about, as far as `upstream` must know it. A fixed path that is not named here is the cluster's: a replica forwards it.
 pub(in super::super) fn asked(
     api: &Api,
     replica: &Replica,

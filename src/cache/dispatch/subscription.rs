@@ -171,11 +171,11 @@ impl Subscription {
     /// loaded anew, a stream never does (guarantee Ordered).
     #[must_use]
     pub fn bookmark(&mut self, revision: Revision) -> bool {
-        let due = matches!(self.state, State::Live) && revision > self.start && revision >= self.seen;
-        if due {
+        let is_sent = matches!(self.state, State::Live) && revision > self.start && revision >= self.seen;
+        if is_sent {
             self.start = revision;
         }
-        due
+        is_sent
     }
 
     /// Whether the initial objects, and the annotated bookmark if one was due, have been handed out.

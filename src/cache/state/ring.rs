@@ -8,11 +8,11 @@ use imbl::Vector;
 
 use model::{Event, GivenUp, Revision};
 
-/// Events that a ring keeps whatever their age, as long as count and bytes allow: an idle resource can replay hours (spec list-watch §6.2 keeps
-/// at least 100).
+/// Up to so many events age evicts none, while their bytes are at most [`RING_BYTES_KEPT`]: an idle resource can replay hours (spec list-watch §6.2 keeps at
+/// least 100). [`RingLimits`] evict all the same.
 pub const RING_EVENTS_KEPT: usize = 1_000;
 
-/// Bytes of objects that a ring keeps whatever their age: what nobody changes any more holds no more, though it had large objects.
+/// Up to so many bytes of objects age evicts none, of at most [`RING_EVENTS_KEPT`] events: what nobody changes any more holds no more, though it had large objects.
 pub const RING_BYTES_KEPT: usize = 8 << 20;
 
 /// How much past a ring may hold.
