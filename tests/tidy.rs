@@ -37,7 +37,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("auth", &["cache", "client", "go", "intern", "model", "recent", "registry", "reload", "telemetry"]),
     ("audit", &["auth", "client", "go", "model", "retry"]),
     ("upstream", &["auth", "client", "fair", "recent", "retry"]),
-    ("reflector", &["cache", "client", "codec", "model"]),
+    ("reflector", &["cache", "client", "codec", "model", "retry"]),
     ("storage", &["cache", "catalogue", "codec", "etcd", "fair", "go", "model", "offload", "proto", "registry", "upstream"]),
     ("controllers", &["auth", "cache", "catalogue", "etcd", "go", "model", "registry", "retry", "storage"]),
     ("http2", &[]),

@@ -18,13 +18,14 @@ use cache::cacher::{Gone, Inbox};
 use cache::state::snapshot::Fed;
 use client::{CallError, NdjsonStream};
 use model::{Feed, Revision};
+use retry::Backoff;
 
 /// A watch lasts so long, or up to twice that, as client-go's; then another one goes on.
 const WATCH_TIME: Duration = Duration::from_secs(300);
 /// How long a watch may stay silent: upstream sends a bookmark each minute.
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 /// The pause after a failure, the first and the longest: doubled in between, with up to as much again at random (client-go's numbers).
-const PAUSE: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(800), Duration::from_secs(30), 1.0);
 /// Over this time those come back that have waited for upstream to answer.
 const SPREAD: Duration = Duration::from_secs(2);
 /// A watch that lasted so long went well: the pauses begin anew.
@@ -128,12 +129,12 @@ impl Follower {
     }
 
     async fn follow(&mut self) -> Gone {
-        let mut pause = PAUSE.0;
+        let mut failures = 0;
         loop {
             let began = Instant::now();
             let end = self.round().await;
             if began.elapsed() >= WENT_WELL {
-                pause = PAUSE.0;
+                failures = 0;
             }
             let is_away = matches!(end, End::Away(_));
             let (why, least) = match end {
@@ -169,15 +170,14 @@ impl Follower {
             self.inbox.fed().cut_off(true);
             self.inbox.fed().decline(!self.inbox.is_ready());
             self.tell(why);
-            let jitter: f64 = rand::rng().random();
-            let rest = pause.mul_f64(1.0 + jitter).max(least.unwrap_or_default().min(RETRY_AFTER_MAX));
-            pause = (pause * 2).min(PAUSE.1);
+            let rest = BACKOFF.wait(failures).max(least.unwrap_or_default().min(RETRY_AFTER_MAX));
+            failures += 1;
             let source = self.source.clone();
             tokio::select! {
                 () = sleep(rest) => {}
                 () = source.back.notified(), if is_away => {
-                    pause = PAUSE.0;
-                    sleep(SPREAD.mul_f64(jitter)).await;
+                    failures = 0;
+                    sleep(SPREAD.mul_f64(rand::random())).await;
                 }
             }
         }
@@ -385,11 +385,16 @@ async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: R
         return None;
     }
     let query = format!("timeoutSeconds={PROGRESS_WATCH_SECONDS}&resourceVersion={from}");
-    let first = async {
-        let mut lines = source.watch(&place, &query).await.ok()?;
-        lines.next().await.ok()?
+    let mut lines = source.watch(&place, &query).await.ok()?;
+    let line = match timeout(Duration::from_secs(PROGRESS_WATCH_SECONDS), lines.next()).await {
+        Ok(Ok(Some(line))) => line,
+        Ok(Err(_)) => return None,
+        // Nothing was told to the end, as of resources that upstream itself does not keep in memory.
+        Ok(Ok(None)) | Err(_) => {
+            fed.set_mute();
+            return None;
+        }
     };
-    let line = timeout(Duration::from_secs(PROGRESS_WATCH_SECONDS), first).await.ok()??;
     match told(&line, &place) {
         Ok(Told::Bookmark { revision, .. }) if revision > from => Some((from, revision)),
         _ => None,
