@@ -384,11 +384,16 @@ async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: R
         return None;
     }
     let query = format!("timeoutSeconds={PROGRESS_WATCH_SECONDS}&resourceVersion={from}");
-    let first = async {
-        let mut lines = source.watch(&place, &query).await.ok()?;
-        lines.next().await.ok()?
+    let mut lines = source.watch(&place, &query).await.ok()?;
+    let line = match timeout(Duration::from_secs(PROGRESS_WATCH_SECONDS), lines.next()).await {
+        Ok(Ok(Some(line))) => line,
+        Ok(Err(_)) => return None,
+        // Nothing was told to the end, as of resources that upstream itself does not keep in memory.
+        Ok(Ok(None)) | Err(_) => {
+            fed.set_mute();
+            return None;
+        }
     };
-    let line = timeout(Duration::from_secs(PROGRESS_WATCH_SECONDS), first).await.ok()??;
     match told(&line, &place) {
         Ok(Told::Bookmark { revision, .. }) if revision > from => Some((from, revision)),
         _ => None,

@@ -21,7 +21,7 @@ use model::{Broken, Object, Revision};
 
 /// Bytes of all objects of a resource, as JSON: what is more is not followed.
 const LOAD_BYTES_MAX: usize = 8 << 30;
-/// NdjsonStream, and bytes of them, that are read and made servable in one go, on a thread that may take long.
+/// Lines, and bytes of them, that are read and made servable in one go, on a thread that may take long.
 const CHUNK_LINES: usize = 512;
 const CHUNK_BYTES: usize = 1 << 20;
 /// How long nothing may come before the initial events are over: upstream waits for its own memory for 3 s.

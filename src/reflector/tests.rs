@@ -332,6 +332,20 @@ async fn an_idle_resource_is_proven_by_a_short_watch() {
     assert_eq!(bench.asked().len(), 2, "all share one");
 }
 
+/// A resource that upstream does not keep in memory gets no bookmark: nobody waits for one again.
+#[tokio::test]
+async fn a_resource_without_bookmarks_is_known_for_that() {
+    let bench = Bench::before(|asked| match asked.uri.query().unwrap_or("") {
+        query if query.contains("sendInitialEvents") => open(&[put("a", 3), end(7)]),
+        query if query.contains("timeoutSeconds=3&resourceVersion=7") => ended(&[]),
+        _ => Reaction::Hang,
+    })
+    .await;
+    bench.has("7: a@3").await;
+    assert!(!bench.fed().is_mute() && bench.handle.published.wait_for(Revision(50), Duration::from_secs(1)).await.is_err());
+    assert!(bench.fed().is_mute());
+}
+
 async fn futures(waits: impl Iterator<Item = impl Future<Output = Result<Known, Known>>>) -> Vec<Revision> {
     let mut all = Vec::new();
     for wait in waits {

@@ -103,6 +103,8 @@ pub struct Fed {
     cut_off: AtomicU64,
     /// The source does not bring the resource.
     declined: AtomicUsize,
+    /// The source does not tell its progress when it is asked.
+    mute: AtomicUsize,
     /// When a read asked for the resource last, as `fresh` counts; zero before there was one.
     wanted: AtomicU64,
     wants: Notify,
@@ -122,6 +124,7 @@ impl Default for Fed {
             behind_after: BEHIND_AFTER,
             cut_off: AtomicU64::default(),
             declined: AtomicUsize::default(),
+            mute: AtomicUsize::default(),
             wanted: AtomicU64::default(),
             wants: Notify::default(),
         }
@@ -158,6 +161,17 @@ impl Fed {
     #[must_use]
     pub fn is_declined(&self) -> bool {
         self.declined.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that the source does not tell its progress when it is asked: whoever waits waits for what comes by itself.
+    pub fn set_mute(&self) {
+        self.mute.store(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether the source does not tell its progress when it is asked.
+    #[must_use]
+    pub fn is_mute(&self) -> bool {
+        self.mute.load(Ordering::Relaxed) != 0
     }
 
     /// Notes that a read asks for the resource, whether it is there or not.

@@ -3,7 +3,7 @@
 //! A burst of fifty thousand watches asked fifty thousand times, and the answers were so many small frames at once that our HTTP/2 took etcd for an
 //! attacker and broke off the connection. An answer is fresh for everybody who asked before its question was sent.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt,
@@ -13,45 +13,12 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
 
 use etcd::{Etcd, EtcdError};
-use model::{ResourceId, Revision, Storage};
+use model::Revision;
 
 /// A query that is not answered for so long does not hold up the next one: its connection may be dead.
 const NEXT_AFTER: Duration = Duration::from_millis(50);
 
-type Latest = Result<Revision, EtcdError>;
-
-/// Asks a source that is no etcd for its newest revision of a stored resource.
-pub(super) type Question = Arc<dyn Fn(Arc<Storage>) -> BoxFuture<'static, Latest> + Send + Sync>;
-
-/// The questions to a source that has a revision line for each resource; a resource that nobody asks about is forgotten when there are many.
-pub(super) struct Elsewhere {
-    query: Question,
-    asked: Mutex<HashMap<ResourceId, Arc<LatestRevision>>>,
-}
-
-/// Resources about which questions are kept: more than that are definitions come and gone.
-const RESOURCES_MAX: usize = 16_384;
-
-impl Elsewhere {
-    pub(super) fn new(query: Question) -> Self {
-        Self { query, asked: Mutex::default() }
-    }
-
-    /// The question about this resource.
-    pub(super) fn of(&self, storage: &Arc<Storage>) -> Arc<LatestRevision> {
-        let mut asked = self.asked.lock();
-        if let Some(known) = asked.get(&storage.id) {
-            return known.clone();
-        }
-        if asked.len() >= RESOURCES_MAX {
-            asked.retain(|_, newest| Arc::strong_count(newest) > 1);
-        }
-        let (query, of) = (self.query.clone(), storage.clone());
-        let newest = LatestRevision::with(move || query(of.clone()));
-        asked.insert(storage.id.clone(), newest.clone());
-        newest
-    }
-}
+pub(super) type Latest = Result<Revision, EtcdError>;
 
 /// See the module.
 pub(super) struct LatestRevision {
@@ -71,7 +38,7 @@ impl LatestRevision {
         })
     }
 
-    fn with<F: Future<Output = Latest> + Send + 'static>(query: impl Fn() -> F + Send + Sync + 'static) -> Arc<Self> {
+    pub(super) fn with<F: Future<Output = Latest> + Send + 'static>(query: impl Fn() -> F + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { query: Box::new(move || Box::pin(query())), in_flight: Semaphore::new(1), next: Mutex::default() })
     }
 

@@ -1,5 +1,6 @@
 //! LIST, GET and WATCH: `options` parses, `plan` decides, `serve` carries out, `reach` says what needs no etcd, `token` pages.
 
+mod elsewhere;
 mod etcd_list;
 pub mod failure;
 mod latest_revision;

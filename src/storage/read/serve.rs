@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use super::{
+    elsewhere::{Elsewhere, Reads},
     etcd_list::ETCD_LISTS_AT_ONCE,
     failure::ReadError,
-    latest_revision::{Elsewhere, LatestRevision, Question},
+    latest_revision::LatestRevision,
     options::ListOptions,
     plan::{self, GetPlan, ListPlan, ListRequest, Source, Start as PlannedStart, State, Wait, WatchPlan},
     target::Target,
@@ -28,19 +29,14 @@ const OBJECTS_SAMPLED: usize = 64;
 /// How long a read waits for the cache to become fresh (spec list-watch §0.2).
 pub const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
-/// How long a list of a source that is no etcd waits for memory to be proven, and from how many objects in memory on it is worth a wait for the source's own silence:
-/// a smaller list is handed on faster.
-const PROOF_WAIT: Duration = Duration::from_millis(50);
-const PROOF_OBJECTS: usize = 500;
-
 /// Reads for every resource.
 #[derive(Clone)]
 pub struct Reader {
     etcds: ByResource<(Etcd, Arc<LatestRevision>)>,
     /// Whom consistent reads ask instead of etcd.
-    elsewhere: Option<Arc<Elsewhere>>,
+    pub(super) elsewhere: Option<Arc<Elsewhere>>,
     /// What memory has counts as the newest.
-    takes_memory: bool,
+    pub(super) takes_memory: bool,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
     /// How long etcd may take where an upstream can answer instead; without one it has the request's time.
@@ -50,17 +46,6 @@ pub struct Reader {
     /// Permits of the lists that etcd answers.
     pub(super) etcd_list_permits: Arc<Turns>,
     pub(super) serves_unknown_fields: bool,
-}
-
-/// What waits for memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reads {
-    /// A list or a GET.
-    List,
-    /// A watch from a revision that the client names: nobody may have it yet.
-    Watch,
-    /// A watch from what there is now.
-    WatchOfNewest,
 }
 
 /// A page of a list.
@@ -115,28 +100,10 @@ impl Reader {
         }
     }
 
-    /// Asks this source how far it is, instead of an etcd. What memory is not proven for soon is out of reach, and so is what only an etcd has.
-    #[must_use]
-    pub fn asking(self, question: Question) -> Self {
-        Self { elsewhere: Some(Arc::new(Elsewhere::new(question))), ..self }
-    }
-
     /// Whether values with fields that are not known are served without them.
     #[must_use]
     pub fn serving_unknown_fields(self, yes: bool) -> Self {
         Self { serves_unknown_fields: yes, ..self }
-    }
-
-    /// Takes what memory has for the newest that there is: reads that should be consistent may be old.
-    #[must_use]
-    pub fn taking_memory(self) -> Self {
-        Self { takes_memory: true, ..self }
-    }
-
-    /// Whether memory counts as the newest.
-    #[must_use]
-    pub fn takes_memory(&self) -> bool {
-        self.takes_memory
     }
 
     /// The etcd that has these objects.
@@ -378,11 +345,7 @@ impl Reader {
         };
         let timer = target.resource.metrics.cache_read_wait.start_timer();
         let published = &target.resource.handle.published;
-        let limit = match &self.elsewhere {
-            Some(_) if known.snapshot.store.len() < PROOF_OBJECTS && reads == Reads::List => PROOF_WAIT,
-            _ => FRESHNESS_WAIT,
-        };
-        let waited = published.wait_for(asked, limit).await;
+        let waited = published.wait_for(asked, self.wait_limit(published.fed(), &known, reads)).await;
         timer.observe_duration();
         waited.map_err(|late| match self.etcd_timeout {
             Some(_) if published.fed().is_behind() || self.elsewhere.is_some() && reads != Reads::Watch => {

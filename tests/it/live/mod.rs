@@ -27,6 +27,7 @@ mod balanced;
 mod clients;
 mod controllers;
 mod crossing;
+mod fed;
 pub(crate) mod floor;
 mod gate;
 mod identity;

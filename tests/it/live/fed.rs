@@ -1,0 +1,103 @@
+//! A server that is fed by a kube-apiserver, without etcd: its answers are newer than any write before them, it goes on while upstream is away, and says so.
+
+use std::{env, path::PathBuf, process::Command, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    Outcome, free_address,
+    gate::{Gate, Network},
+    peers::Site,
+};
+use crate::{alone::asked, client::Client};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// How long it may take until memory is known to be old, or follows again: pauses between tries are up to a minute.
+const NOTICED: Duration = Duration::from_secs(90);
+/// Writes, each of which is read at once.
+const WRITES: usize = 30;
+
+async fn create(client: &Client, name: &str) -> Outcome {
+    let map = json!({"metadata": {"name": name}});
+    asked(client, ("POST", MAPS), Some(&map), 201).await.map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+/// The names of a list's objects.
+async fn names(client: &Client, query: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let list: Value = asked(client, ("GET", &format!("{MAPS}{query}")), None, 200).await.map_err(|error| error.to_string())?;
+    Ok(list["items"].as_array().into_iter().flatten().filter_map(|item| Some(item["metadata"]["name"].as_str()?.to_owned())).collect())
+}
+
+#[tokio::test]
+#[ignore = "needs etcd and kube-apiserver: WATCHCACHE_TEST_PEERS"]
+async fn fed_by_an_api_server() -> Outcome {
+    let programs = env::var_os("WATCHCACHE_TEST_PEERS").map(PathBuf::from).ok_or("WATCHCACHE_TEST_PEERS is not set")?;
+    let site = Site::prepare(&programs)?;
+    let (_etcd, etcd_at) = site.etcd()?;
+    let (kube, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
+    kube.ready(&site.client(theirs_at)).await?;
+    let (gate, ours_at) = (Gate::before(theirs_at).await?, free_address()?);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+    command.args(["serve", "--insecure-port=0"]).args(site.fed_by(gate.address)?).args(site.listening(ours_at));
+    let running = site.start("watchcache", command)?;
+    let (ours, theirs) = (site.client(ours_at), site.client(theirs_at));
+    running.ready(&ours).await?;
+
+    // Who has no rights upstream has none here.
+    let jane = site.client_of(ours_at, "janetoken");
+    assert_eq!((jane.fetch(MAPS).await?.status, ours.without_token().fetch(MAPS).await?.status), (403, 403));
+    assert_eq!(site.client_of(ours_at, "nobodys").fetch(MAPS).await?.status, 401);
+
+    // Each read sees the write before it, wherever that was sent.
+    for number in 0..WRITES {
+        let name = format!("map-{number:03}");
+        create(if number % 2 == 0 { &theirs } else { &ours }, &name).await?;
+        let query = if number % 3 == 0 { "" } else { "?limit=500" };
+        assert!(names(&ours, query).await?.contains(&name), "{name} is missing");
+    }
+    let handed_on = asked(&ours, ("GET", "/api/v1/secrets"), None, 200).await.map_err(|error| error.to_string())?;
+    assert_eq!(handed_on["kind"], "SecretList");
+    let followed = async {
+        while names(&ours, "?resourceVersion=0").await? != names(&theirs, "").await? {
+            sleep(Duration::from_millis(50)).await;
+        }
+        Outcome::Ok(())
+    };
+    timeout(NOTICED, followed).await.map_err(|_| "memory does not have what upstream has")??;
+    let mut watch = ours.watch(&format!("{MAPS}?watch=1&resourceVersion=0")).await?.map_err(|answer| format!("{answer:?}"))?;
+
+    // Upstream is gone: what may be old is answered and told to be old, the rest is not answered as if it were new.
+    gate.set(Network::Cut);
+    let began = Instant::now();
+    loop {
+        let answer = ours.whole("GET", &format!("{MAPS}?resourceVersion=0"), &[], b"").await?;
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        if answer.header("warning").next().is_some_and(|warning| warning.starts_with("110")) {
+            break;
+        }
+        assert!(began.elapsed() < NOTICED, "nobody is told that memory is old");
+        sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(ours.fetch(MAPS).await?.status, 503);
+    let health = ours.fetch("/readyz?verbose").await?;
+    assert_eq!(health.status, 200);
+    assert!(String::from_utf8_lossy(&health.body).contains("[-]upstream failed, the others stand without it"));
+    assert_eq!(site.client_of(ours_at, "viewtoken").fetch(MAPS).await?.status / 100 * 100, 400, "who was not seen before is not let in");
+
+    // It comes back, and nothing is missing.
+    create(&theirs, "while-away").await?;
+    gate.set(Network::Passes);
+    let seen = async {
+        while let Some(frame) = watch.next().await? {
+            if String::from_utf8_lossy(&frame.line).contains("\"while-away\"") {
+                return Outcome::Ok(());
+            }
+        }
+        Err("the watch has ended".into())
+    };
+    timeout(NOTICED, seen).await.map_err(|_| "the watch does not tell what happened meanwhile")??;
+    assert!(names(&ours, "?resourceVersion=0").await?.contains(&"while-away".to_owned()));
+    Ok(())
+}
