@@ -34,15 +34,19 @@ struct Bench {
 impl Bench {
     async fn before(react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static) -> Self {
         let named = Some(vec![Wanted::parse("configmaps").expect("a name")]);
-        Self::following(Policy { named, ..Policy::default() }, react).await
+        Self::following(Policy { named, ..Policy::default() }, Duration::from_secs(60), react).await
     }
 
-    async fn following(policy: Policy, react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static) -> Self {
+    async fn following(
+        policy: Policy,
+        restored_after: Duration,
+        react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
         let server = Server::speaking(&[b"http/1.1"], react).await;
         let trust = Trust::from_pem(server.ca_pem().as_bytes()).expect("an authority");
         let at = Kubeconfig::of_server(&server.url(), trust).expect("a server");
         let mut source = Source::new(at, "/registry/").expect("a client");
-        source.restored_after = Duration::from_secs(3);
+        source.restored_after = restored_after;
         let (reflectors, commands, _) = Reflectors::new(Arc::new(source), policy);
         tokio::spawn(reflectors.run());
         let storage = Arc::new(Storage::test_config_maps());
@@ -195,7 +199,8 @@ async fn after_410_everything_is_loaded_anew() {
 #[tokio::test]
 async fn a_restored_upstream_is_believed_after_a_while() {
     let loads = AtomicUsize::new(0);
-    let bench = Bench::before(move |asked| match asked.uri.query().unwrap_or("") {
+    let policy = Policy { all: true, ..Policy::default() };
+    let bench = Bench::following(policy, Duration::from_secs(3), move |asked| match asked.uri.query().unwrap_or("") {
         query if query.contains("sendInitialEvents") && query.contains("&resourceVersion=50") => {
             Reaction::Answer(504, "application/json", Bytes::new())
         }
@@ -358,7 +363,7 @@ async fn futures(waits: impl Iterator<Item = impl Future<Output = Result<Known, 
 #[tokio::test]
 async fn lazily_it_is_followed_while_it_is_asked_for() {
     let policy = Policy { idle: Some(Duration::from_millis(200)), ..Policy::default() };
-    let bench = Bench::following(policy, in_turn(vec![open(&[put("a", 3), end(7)])], vec![Reaction::Hang])).await;
+    let bench = Bench::following(policy, Duration::from_secs(60), in_turn(vec![open(&[put("a", 3), end(7)])], vec![Reaction::Hang])).await;
     sleep(Duration::from_millis(100)).await;
     assert_eq!((bench.told().as_str(), bench.asked().len()), ("not ready", 0));
     bench.fed().want();

@@ -47,8 +47,9 @@ async fn fed_by_an_api_server() -> Outcome {
 
     // Who has no rights upstream has none here.
     let jane = site.client_of(ours_at, "janetoken");
-    assert_eq!((jane.fetch(MAPS).await?.status, ours.without_token().fetch(MAPS).await?.status), (403, 403));
-    assert_eq!(site.client_of(ours_at, "nobodys").fetch(MAPS).await?.status, 401);
+    let refused = async |client: Client| client.fetch(MAPS).await.map(|answer| answer.status).map_err(|error| format!("refused: {error}"));
+    assert_eq!((refused(jane).await?, refused(ours.without_token()).await?), (403, 403));
+    assert_eq!(refused(site.client_of(ours_at, "nobodys")).await?, 401);
 
     // Each read sees the write before it, wherever that was sent.
     for number in 0..WRITES {
@@ -57,7 +58,7 @@ async fn fed_by_an_api_server() -> Outcome {
         let query = if number % 3 == 0 { "" } else { "?limit=500" };
         assert!(names(&ours, query).await?.contains(&name), "{name} is missing");
     }
-    let handed_on = asked(&ours, ("GET", "/api/v1/secrets"), None, 200).await.map_err(|error| error.to_string())?;
+    let handed_on = asked(&ours, ("GET", "/api/v1/secrets"), None, 200).await.map_err(|error| format!("handed on: {error}"))?;
     assert_eq!(handed_on["kind"], "SecretList");
     let followed = async {
         while names(&ours, "?resourceVersion=0").await? != names(&theirs, "").await? {
@@ -66,13 +67,16 @@ async fn fed_by_an_api_server() -> Outcome {
         Outcome::Ok(())
     };
     timeout(NOTICED, followed).await.map_err(|_| "memory does not have what upstream has")??;
-    let mut watch = ours.watch(&format!("{MAPS}?watch=1&resourceVersion=0")).await?.map_err(|answer| format!("{answer:?}"))?;
+    let target = format!("{MAPS}?watch=1&resourceVersion=0");
+    let watch = ours.watch(&target).await.map_err(|error| format!("a watch: {error}"))?;
+    let mut watch = watch.map_err(|answer| format!("a watch: {answer:?}"))?;
 
     // Upstream is gone: what may be old is answered and told to be old, the rest is not answered as if it were new.
     gate.set(Network::Cut);
     let began = Instant::now();
     loop {
-        let answer = ours.whole("GET", &format!("{MAPS}?resourceVersion=0"), &[], b"").await?;
+        let answer = ours.whole("GET", &format!("{MAPS}?resourceVersion=0"), &[], b"").await;
+        let answer = answer.map_err(|error| format!("without upstream: {error}"))?;
         assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
         if answer.header("warning").next().is_some_and(|warning| warning.starts_with("110")) {
             break;
@@ -90,7 +94,7 @@ async fn fed_by_an_api_server() -> Outcome {
     create(&theirs, "while-away").await?;
     gate.set(Network::Passes);
     let seen = async {
-        while let Some(frame) = watch.next().await? {
+        while let Some(frame) = watch.next().await.map_err(|error| format!("the watch broke off: {error}"))? {
             if String::from_utf8_lossy(&frame.line).contains("\"while-away\"") {
                 return Outcome::Ok(());
             }

@@ -234,7 +234,7 @@ fn without_revision(body: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(body);
     let Some(revision) = list_revision(body) else { return body.to_vec() };
     // The envelope's metadata stands before the items of a built-in list and after those of a custom one.
-    let at = if text.starts_with("{\"kind\"") { text.find(&revision) } else { text.rfind(&revision) };
+    let at = if text.trim_start_matches(['{', '\n', ' ']).starts_with("\"kind\"") { text.find(&revision) } else { text.rfind(&revision) };
     at.map_or(body.to_vec(), |at| [&body[..at], &body[at + revision.len()..]].concat())
 }
 
@@ -260,6 +260,9 @@ fn only_the_revision_of_the_list_is_taken_out() {
     let built_in = br#"{"kind":"L","metadata":{"resourceVersion":"17"},"items":[{"metadata":{"resourceVersion":"17"}}]}"#;
     let expected = r#"{"kind":"L","metadata":{"resourceVersion":""},"items":[{"metadata":{"resourceVersion":"17"}}]}"#;
     assert_eq!(String::from_utf8_lossy(&without_revision(built_in)), expected);
+    let indented = String::from_utf8_lossy(built_in).replace("{\"kind", "{\n  \"kind");
+    let told = without_revision(indented.as_bytes());
+    assert!(String::from_utf8_lossy(&told).contains(r#""metadata":{"resourceVersion":""},"items""#), "an indented one too");
     let custom = br#"{"apiVersion":"v","items":[{"metadata":{"resourceVersion":"17"}}],"metadata":{"resourceVersion":"17"}}"#;
     let expected = r#"{"apiVersion":"v","items":[{"metadata":{"resourceVersion":"17"}}],"metadata":{"resourceVersion":""}}"#;
     assert_eq!(String::from_utf8_lossy(&without_revision(custom)), expected);
