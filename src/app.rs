@@ -45,7 +45,7 @@ pub use manifests::print as print_manifests;
 use crate::config::Config;
 use ::reload::FileError;
 use apiserver::{
-    api::{Api, Host},
+    api::{Api, Condition, Host, Identity, RequestSettings},
     check::Behind,
     hand_on::Replica,
     inflight::Inflight,
@@ -264,29 +264,35 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         reader: if replica.is_some() { reader.impatient() } else { reader },
         blocks: chunks,
         writer,
-        authenticator,
-        providers,
         access,
         audit: audit.clone(),
         upstream: replica.clone().map(|replica| replica as Arc<dyn Behind>),
         host: namespaces.map(|namespaces| Host { namespaces, definitions_wrong }),
         inflight: Inflight::new(config.inflight),
-        last_uses: LastUses::default(),
-        issuer: token_issuer,
-        discovery: ArcSwapOption::new(discovery.map(Arc::new)),
         metrics,
-        callers: config.listeners.callers.clone(),
-        strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
-        times: config.times.clone(),
-        gates: config.gates,
-        feeds: clocks,
-        max_staleness: config.times.max_staleness,
-        loaded: AtomicBool::new(false),
-        has_roles,
-        stopping: AtomicBool::new(false),
-        embedded: backend.is_embedded(),
-        store_pulse: backend.pulse(),
-        store_failed: OnceLock::new(),
+        identity: Identity {
+            authenticator,
+            providers,
+            issuer: token_issuer,
+            discovery: ArcSwapOption::new(discovery.map(Arc::new)),
+            last_uses: LastUses::default(),
+        },
+        settings: RequestSettings {
+            callers: config.listeners.callers.clone(),
+            strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
+            times: config.times.clone(),
+            gates: config.gates,
+            max_staleness: config.times.max_staleness,
+        },
+        condition: Condition {
+            feeds: clocks,
+            loaded: AtomicBool::new(false),
+            has_roles,
+            stopping: AtomicBool::new(false),
+            embedded: backend.is_embedded(),
+            store_pulse: backend.pulse(),
+            store_failed: OnceLock::new(),
+        },
     });
     tokio::spawn({
         let (api, etcd) = (api.clone(), backend.etcd()?);
@@ -307,7 +313,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         tokio::spawn(replica.clone().follow(api.clone()));
         tokio::spawn(replica.clone().keep());
     }
-    if api.embedded {
+    if api.condition.embedded {
         tokio::spawn(api.clone().watch_store());
     }
     if dismisses {
@@ -320,8 +326,10 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     for (listener, address) in listeners.addresses() {
         tracing::info!(?listener, %address, "serving");
     }
-    let clients =
-        Arc::new(Clients { authenticator: api.authenticator.clone(), stages: Arc::new(Stages::new(api.clone(), replica.clone())) });
+    let clients = Arc::new(Clients {
+        authenticator: api.identity.authenticator.clone(),
+        stages: Arc::new(Stages::new(api.clone(), replica.clone())),
+    });
     let mut serving = tokio::spawn(listeners.serve(clients, config.connections.clone(), config.times.shutdown, stopped));
     let mut listeners_ended = false;
     let fault = loop {
@@ -344,16 +352,16 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
                 tracing::error!("--upstream-server is this server itself; stopping");
                 break Some(StartError::Loop);
             }
-            why = backend.failed(), if api.store_failed.get().is_none() => {
+            why = backend.failed(), if api.condition.store_failed.get().is_none() => {
                 tracing::error!(%why, "the embedded store has failed: writes are refused until a restart, reads and watches go on from memory");
                 api.metrics.store_failed.set(1);
                 // Nobody else sets it.
-                let _ = api.store_failed.set(why);
+                let _ = api.condition.store_failed.set(why);
             }
         }
     };
     signals.end_at_next();
-    api.stopping.store(true, Ordering::Relaxed);
+    api.condition.stopping.store(true, Ordering::Relaxed);
     if fault.is_none() && !config.times.shutdown_delay.is_zero() {
         tracing::info!(delay = ?config.times.shutdown_delay, "requests are answered for a while longer, until nobody sends them here any more");
         tokio::time::sleep(config.times.shutdown_delay).await;
@@ -414,10 +422,10 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>, upst
             }
             tracing::warn!(resource = %resource.encoders.whole().name, "not ready: still loading");
             if began.elapsed() >= READY_AT_LATEST {
-                api.loaded.store(true, Ordering::Relaxed);
+                api.condition.loaded.store(true, Ordering::Relaxed);
             }
         }
     }
-    api.loaded.store(true, Ordering::Relaxed);
+    api.condition.loaded.store(true, Ordering::Relaxed);
     tracing::info!(seconds = began.elapsed().as_secs_f64(), "ready: every built-in resource is loaded");
 }

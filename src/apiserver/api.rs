@@ -47,10 +47,6 @@ pub struct Api {
     pub blocks: Arc<ChunkCache>,
     /// Writes.
     pub writer: Arc<Writer>,
-    /// Finds out who clients are.
-    pub authenticator: Arc<Authenticator>,
-    /// Whom to ask who somebody is.
-    pub providers: Arc<Providers>,
     /// Decides what clients may do.
     pub access: Arc<Access>,
     /// Who writes down what they did; nobody without a policy.
@@ -61,14 +57,32 @@ pub struct Api {
     pub host: Option<Host>,
     /// How many requests there may be.
     pub inflight: Inflight,
+    /// Metric families.
+    pub metrics: Arc<Metrics>,
+    /// Who clients are.
+    pub identity: Identity,
+    /// What the flags say of requests.
+    pub settings: RequestSettings,
+    /// How the server is.
+    pub condition: Condition,
+}
+
+/// Finds out who clients are, and issues tokens.
+pub struct Identity {
+    /// Finds out who clients are.
+    pub authenticator: Arc<Authenticator>,
+    /// Whom to ask who somebody is.
+    pub providers: Arc<Providers>,
     /// How many last uses of tokens are being written.
     pub last_uses: LastUses,
     /// Who issues tokens of service accounts; nobody without a key.
     pub issuer: Option<Issuer>,
     /// Where the keys of those tokens are told.
     pub discovery: ArcSwapOption<Discovery>,
-    /// Metric families.
-    pub metrics: Arc<Metrics>,
+}
+
+/// What the flags say of requests: whom to let in, how long they take, what is served.
+pub struct RequestSettings {
     /// Whom the plain listener lets in, and whose pages may use the API.
     pub callers: Callers,
     /// What browsers are told at the TLS listener.
@@ -77,10 +91,14 @@ pub struct Api {
     pub times: Times,
     /// What is served only when asked for.
     pub gates: Gates,
-    /// How new memory is, of each etcd; at least one.
-    pub feeds: Vec<Arc<Fed>>,
     /// How old memory may be that answers; any age without it.
     pub max_staleness: Option<Duration>,
+}
+
+/// How the server is, as health checks and the pages under `/watchcache/` tell it.
+pub struct Condition {
+    /// How new memory is, of each etcd; at least one.
+    pub feeds: Vec<Arc<Fed>>,
     /// Whether every built-in resource has been loaded once.
     pub loaded: AtomicBool,
     /// Whether the default roles and bindings are there.

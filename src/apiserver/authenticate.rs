@@ -66,7 +66,7 @@ pub(super) async fn authenticate(
                 conn.seat.asked_about(arrived.until.saturating_duration_since(arrived.at) + ANSWER_TIME);
                 let _place = conn.heads.wait(&arrived.head).map_err(|full| arrived.refused(&full.into()))?;
                 // Boxed, as few ask.
-                let asked = Box::pin(api.providers.authenticate(elsewhere, &[], conn.peer.ip(), arrived.until));
+                let asked = Box::pin(api.identity.providers.authenticate(elsewhere, &[], conn.peer.ip(), arrived.until));
                 let identity = match timeout_at(arrived.until, asked).await {
                     Ok(Ok(identity)) => identity,
                     Ok(Err(too_many)) => return Err(arrived.refused(&too_many.into())),
@@ -101,7 +101,7 @@ pub(super) async fn authenticate(
     };
     let AuthenticatedUser { user, expires, credential, annotation, last_use, warning, .. } = proof;
     if let Some(last) = last_use {
-        api.last_uses.note(&api.writer, &api.resources, last);
+        api.identity.last_uses.note(&api.writer, &api.resources, last);
     }
     let mut authenticated = Authenticated::new(arrived, user);
     (authenticated.credential, authenticated.expires) = (credential, expires);
@@ -185,11 +185,11 @@ impl Api {
     fn ask(&self, request: &mut Request, conn: &ConnInfo) -> AuthnOutcome {
         let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(request));
         let now = SystemTime::now();
-        let certificate = self.authenticator.evaluated(&conn.certificate, now);
+        let certificate = self.identity.authenticator.evaluated(&conn.certificate, now);
         let resources = self.resources.load();
         let directory = Cached::new(&resources, self.reader.prefix());
         let context = Context { path: &path, certificate: &certificate, is_socket, directory: &directory, now };
-        self.authenticator.identify(request.headers_mut(), &context)
+        self.identity.authenticator.identify(request.headers_mut(), &context)
     }
 
     /// Whose bearer token it is, when it is for one of these audiences; or why it is nobody's. `client` is who asks, and how long he waits for his turn.
@@ -205,7 +205,7 @@ impl Api {
         let review = || {
             let resources = self.resources.load();
             let directory = Cached::new(&resources, self.reader.prefix());
-            self.authenticator.review(token, audiences, &directory, SystemTime::now())
+            self.identity.authenticator.review(token, audiences, &directory, SystemTime::now())
         };
         let mut asked = review();
         if asked.may_be_stale() {
@@ -214,7 +214,7 @@ impl Api {
         }
         let identity = match asked {
             AuthnOutcome::Identity(identity) => identity,
-            AuthnOutcome::NeedsRemote(elsewhere) => self.providers.authenticate(elsewhere, audiences, client.0, client.1).await?,
+            AuthnOutcome::NeedsRemote(elsewhere) => self.identity.providers.authenticate(elsewhere, audiences, client.0, client.1).await?,
         };
         Ok(match identity {
             Identity::User(proof) => Ok(proof),

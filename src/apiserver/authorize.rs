@@ -107,7 +107,7 @@ pub(super) fn rights(api: &Api, context: &Authorized) -> Result<Rights, Status> 
 /// Asks whether what proves who asks still counts; none when it always does.
 fn is_still_valid(api: &Api, context: &Authorized) -> Option<StillValid> {
     let credential = Some(context.credential.clone()).filter(|credential| *credential != Credential::Lasting)?;
-    let (authenticator, conn) = (api.authenticator.clone(), context.conn.clone());
+    let (authenticator, conn) = (api.identity.authenticator.clone(), context.conn.clone());
     Some(Box::new(move || authenticator.is_still_valid(&credential, &conn.certificate, SystemTime::now())))
 }
 

@@ -210,7 +210,7 @@ impl Call<'_> {
 
     /// Spec list-watch §4.6: absent or 0 is random between the least and twice the least; a negative one ends at once.
     fn watch_length(&self, seconds: Option<i64>) -> Duration {
-        let least = self.api.times.min_watch;
+        let least = self.api.settings.times.min_watch;
         match seconds {
             None | Some(0) => least + least.mul_f64(rand::rng().random()),
             Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LONGEST_WATCH_SECONDS)),
@@ -223,7 +223,7 @@ impl Call<'_> {
             name: self.path.name.as_deref(),
             labels: &options.label_selector,
             fields: &options.field_selector,
-            shard: options.shard_selector.as_deref().filter(|_| self.api.gates.sharded_list_and_watch),
+            shard: options.shard_selector.as_deref().filter(|_| self.api.settings.gates.sharded_list_and_watch),
         };
         let target = Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
             let wrong = options.validate();

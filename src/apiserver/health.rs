@@ -76,25 +76,25 @@ impl Api {
 
     /// What an endpoint looks at.
     fn checks(&self, endpoint: Health) -> Vec<Check> {
-        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
+        let not_loaded = || (!self.condition.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
         let mut checks: Vec<Check> = vec![("ping", None), ("log", None), ("etcd", self.etcd_wrong(endpoint))];
         if endpoint == Health::Readyz {
             checks.push(("etcd-readiness", self.etcd_wrong(endpoint)));
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             match &self.host {
-                Some(host) => checks.extend(host.checks(&self.providers)),
+                Some(host) => checks.extend(host.checks(&self.identity.providers)),
                 None => {
-                    let has_roles = self.has_roles.load(Ordering::Relaxed);
+                    let has_roles = self.condition.has_roles.load(Ordering::Relaxed);
                     let missing = (!has_roles).then(|| Wrong::fails("the default roles are not there yet"));
                     checks.push(("poststarthook/rbac/bootstrap-roles", missing));
                 }
             }
             checks.extend(self.upstream.iter().flat_map(|upstream| upstream.checks(&self.resources.load())));
             checks.push(("stored-values", self.unreadable().map(Wrong::told)));
-            let stopping = self.stopping.load(Ordering::Relaxed);
+            let stopping = self.condition.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
         }
-        if endpoint != Health::Livez && self.embedded {
+        if endpoint != Health::Livez && self.condition.embedded {
             // Reads go on without it: a server that no reader may reach would be a worse one.
             checks.push(("store", self.store_wrong().map(Wrong::noted)));
         }
@@ -118,14 +118,14 @@ impl Api {
 
     /// Why the embedded store takes no writes.
     fn store_wrong(&self) -> Option<String> {
-        match self.store_failed.get() {
+        match self.condition.store_failed.get() {
             Some(why) => Some(format!("writes are refused until a restart: {why}")),
             None => self.store_stalled().map(|time| format!("writes wait: the disk has not taken one for {} s", time.as_secs())),
         }
     }
 
     fn store_stalled(&self) -> Option<Duration> {
-        self.store_pulse.as_ref().and_then(|pulse| pulse()).filter(|time| *time > STALLED_AFTER)
+        self.condition.store_pulse.as_ref().and_then(|pulse| pulse()).filter(|time| *time > STALLED_AFTER)
     }
 
     /// Tells the log and the metrics when the embedded store stands still, and when it goes on.
@@ -162,7 +162,7 @@ impl Api {
         let why = match fed.age() {
             None => "error getting data from etcd: it has not been heard yet".to_owned(),
             Some(age) => {
-                let most = self.max_staleness.map_or("of any age".to_owned(), |most| format!("up to {} s", most.as_secs()));
+                let most = self.settings.max_staleness.map_or("of any age".to_owned(), |most| format!("up to {} s", most.as_secs()));
                 format!("error getting data from etcd: memory is {} s behind it and answers what may be old ({most})", age.as_secs())
             }
         };

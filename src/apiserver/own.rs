@@ -14,7 +14,7 @@ use telemetry::build::{COMMIT, VERSION};
 impl Api {
     /// The feed that is furthest behind its etcd.
     pub(super) fn oldest(&self) -> &Fed {
-        self.feeds.iter().max_by_key(|fed| fed.age().unwrap_or(Duration::MAX)).expect("objects come from somewhere")
+        self.condition.feeds.iter().max_by_key(|fed| fed.age().unwrap_or(Duration::MAX)).expect("objects come from somewhere")
     }
 
     /// What `/metrics` answers.
@@ -58,13 +58,13 @@ impl Api {
             "commit": COMMIT,
             "role": role,
             "ready": self.is_ready(),
-            "loaded": self.loaded.load(Ordering::Relaxed),
+            "loaded": self.condition.loaded.load(Ordering::Relaxed),
             "etcd": {
-                "embedded": self.embedded,
+                "embedded": self.condition.embedded,
                 "behind": fed.is_behind(),
                 "ageSeconds": fed.age().map(|age| age.as_secs_f64()),
                 "revision": fed.revision().0,
-                "maxStalenessSeconds": self.max_staleness.map(|most| most.as_secs_f64()),
+                "maxStalenessSeconds": self.settings.max_staleness.map(|most| most.as_secs_f64()),
             },
             "upstream": self.upstream.as_ref().map(|upstream| upstream.status()),
         })

@@ -37,7 +37,9 @@ use telemetry::RequestTimer;
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, request: Request) -> Response {
     let resources = api.resources.load_full();
-    if (&*path.group, &*path.resource, path.subresource.as_deref()) == ("", "serviceaccounts", Some("token")) && api.issuer.is_some() {
+    if (&*path.group, &*path.resource, path.subresource.as_deref()) == ("", "serviceaccounts", Some("token"))
+        && api.identity.issuer.is_some()
+    {
         return Box::pin(token_request::serve(api, context, path, request)).await;
     }
     if let Some(review) = resources.catalogue.review(&path.group, &path.version, &path.resource) {

@@ -189,7 +189,7 @@ async fn own_status(State(api): State<Arc<Api>>, context: Authorized) -> Respons
 impl Api {
     /// Answers with a document about tokens of service accounts, where this server issues any.
     fn token_document(&self, reply: &Reply, document: TokenDocument) -> Response {
-        match &*self.discovery.load() {
+        match &*self.identity.discovery.load() {
             Some(discovery) => reply.discovery(discovery, document),
             None => reply.page_not_found(),
         }

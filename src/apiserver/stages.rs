@@ -58,7 +58,7 @@ impl Stages {
                 caught(|| self.check_origin(arrived, request), &reply, &conn.unread).await
             }
         };
-        strict_transport::tell(self.api.strict_transport.as_ref(), conn.listener, &mut response);
+        strict_transport::tell(self.api.settings.strict_transport.as_ref(), conn.listener, &mut response);
         finish(&mut response, is_head);
         RequestLog::end(log, response)
     }
@@ -83,7 +83,7 @@ impl Stages {
             return Err(reply.status(&status));
         }
         let at = Instant::now();
-        let until = at + api.times.request;
+        let until = at + api.settings.times.request;
         let mut arrived = Box::new(Arrived { conn: conn.clone(), line, reply, at, until, head, losses: 0 });
         // A watch is exempt from the request's time.
         if arrived.line.is_watch() {
@@ -110,7 +110,7 @@ impl Stages {
 
     /// Refuses what a page of another site makes a browser send, and answers who may read answers.
     async fn check_origin(&self, arrived: Box<Arrived>, request: Request) -> Response {
-        let callers = &self.api.callers;
+        let callers = &self.api.settings.callers;
         if arrived.conn.listener == ListenerKind::Plain
             && let Err(status) = guard::check(callers, request.uri(), request.headers(), websocket::is_asked(&request))
         {

@@ -62,7 +62,7 @@ pub(super) fn is_out_of_reach(api: &Api, resource: &Arc<Resource>, path: &Resour
 }
 
 fn is_too_old(api: &Api, fed: &Fed) -> bool {
-    api.max_staleness.is_some_and(|most| fed.age().is_none_or(|age| age > most))
+    api.settings.max_staleness.is_some_and(|most| fed.age().is_none_or(|age| age > most))
 }
 
 /// Answers a request whose path names a resource, and says how old the answer may be.
@@ -107,7 +107,7 @@ fn age(api: &Api, fed: &Fed, method: &Method, line: &RequestLine) -> Result<Opti
         return Ok(None);
     }
     let age = fed.age();
-    match api.max_staleness {
+    match api.settings.max_staleness {
         Some(most) if api.upstream.is_none() && is_too_old(api, fed) => Err(Status::unavailable(
             format!("memory is {} s behind etcd, and --max-staleness is {} s", age.unwrap_or_default().as_secs(), most.as_secs()),
             1,

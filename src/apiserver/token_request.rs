@@ -43,7 +43,7 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
         }
     }
     let name = path.name.as_ref().filter(|_| !path.odd.longer);
-    let (Some(namespace), Some(account), Some(issuer)) = (&path.namespace, name, &api.issuer) else {
+    let (Some(namespace), Some(account), Some(issuer)) = (&path.namespace, name, &api.identity.issuer) else {
         return not_found(&context.reply, &api.resources.load().catalogue, Some(&path.group));
     };
     if request.method() != Method::POST {

@@ -51,7 +51,7 @@ impl Reloads {
     }
 
     fn look(&self, is_due: bool) {
-        let authenticator = &self.api.authenticator;
+        let authenticator = &self.api.identity.authenticator;
         let tls = self.tls.iter().flat_map(|tls| tls.reloads());
         if has_changed(self.api.access.files()) {
             self.api.access.reloaded();
@@ -59,7 +59,7 @@ impl Reloads {
         self.replica.iter().for_each(|replica| {
             has_changed(replica.files());
         });
-        let issuer = self.api.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);
+        let issuer = self.api.identity.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);
         // Who verifies knows a new key before it signs.
         let changed = authenticator.reloads().chain(tls).chain(issuer).filter(|one| has_changed(*one)).count();
         // The kubeconfig follows a certificate that is given; one that is made anew is found at the next look.
@@ -77,7 +77,7 @@ impl Reloads {
         }
         self.api.access.check_credentials();
         let discovery = self.address.and_then(|address| issuer::discovery(&self.issuer, address, &authenticator.account_keys()));
-        self.api.discovery.store(discovery.map(Arc::new));
+        self.api.identity.discovery.store(discovery.map(Arc::new));
     }
 }
 

@@ -321,7 +321,7 @@ impl Replica {
         }
         compared.retain(|id, _| all.contains(id));
         self.proof.forget(|id| !all.contains(id));
-        if !has_new && api.loaded.load(Ordering::Relaxed) {
+        if !has_new && api.condition.loaded.load(Ordering::Relaxed) {
             self.proof.all_compared.store(true, Ordering::Relaxed);
         }
         due
