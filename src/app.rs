@@ -224,8 +224,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
     let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses)?);
-    feeding.spawn(access.clone().follow(resources.clone()));
-    tokio::spawn(access.clone().end_streams(resources.clone(), prefix.as_str().into()));
+    if config.source.is_none() {
+        feeding.spawn(access.clone().follow(resources.clone()));
+        tokio::spawn(access.clone().end_streams(resources.clone(), prefix.as_str().into()));
+    } else {
+        // Upstream decides: nothing rests on roles or accounts of which memory may be behind.
+        tokio::spawn(access.clone().end_streams_of_others());
+    }
     let has_roles = Arc::<AtomicBool>::default();
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
     let controllers = Controllers {

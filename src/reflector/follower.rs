@@ -101,7 +101,13 @@ impl Follower {
             let lets_go = match follows {
                 Follows::Always => None,
                 Follows::WhenAsked => {
-                    fed.wanted().await;
+                    // What was asked for while it was followed is no wish for it now.
+                    loop {
+                        fed.wanted().await;
+                        if idle.is_none_or(|idle| fed.unwanted_for().is_some_and(|time| time < idle)) {
+                            break;
+                        }
+                    }
                     idle
                 }
                 Follows::Never => {
@@ -362,6 +368,8 @@ impl Follower {
     fn goes_well(&mut self) {
         self.inbox.fed().cut_off(false);
         self.inbox.fed().decline(false);
+        // A progress watch may have ended early because upstream did.
+        self.inbox.fed().set_mute(false);
         self.refused = None;
         if self.told.take().is_some() {
             self.source.back.notify_waiters();
@@ -390,7 +398,7 @@ async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: R
         Ok(Err(_)) => return None,
         // Nothing was told to the end, as of resources that upstream itself does not keep in memory.
         Ok(Ok(None)) | Err(_) => {
-            fed.set_mute();
+            fed.set_mute(true);
             return None;
         }
     };

@@ -47,6 +47,9 @@ use webhooks::{QUESTIONS_MAX, Webhooks};
 /// Connections that questions to one authorization webhook may need.
 pub const CONNECTIONS_EACH: usize = QUESTIONS_MAX;
 
+/// How often open watches are judged again where another server decides.
+const JUDGE_AGAIN: Duration = Duration::from_secs(300);
+
 /// Between two looks at all streams: changes that come in a row are one.
 const JUDGE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -266,9 +269,22 @@ impl Access {
         }
     }
 
+    /// Judges the open streams again now and then until the process ends, where nothing here tells of changes: another server decides, and is asked again.
+    pub async fn judge_now_and_then(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(JUDGE_AGAIN).await;
+            self.lost(Affected::everybody());
+        }
+    }
+
     /// Ends streams whose rights are taken away, until the process ends.
     pub async fn end_streams(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) {
         tokio::join!(self.judge(), self.judge_elsewhere(), self.revoke_all_of(&resources, &prefix));
+    }
+
+    /// Ends streams whose rights another server has taken away, until the process ends.
+    pub async fn end_streams_of_others(self: Arc<Self>) {
+        tokio::join!(self.judge(), self.judge_elsewhere(), self.clone().judge_now_and_then());
     }
 
     /// Waits until it is known what rights are made of.

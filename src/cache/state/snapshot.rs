@@ -163,9 +163,9 @@ impl Fed {
         self.declined.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes that the source does not tell its progress when it is asked: whoever waits waits for what comes by itself.
-    pub fn set_mute(&self) {
-        self.mute.store(1, Ordering::Relaxed);
+    /// Notes whether the source tells its progress when it is asked: if not, whoever waits waits for what comes by itself.
+    pub fn set_mute(&self, is_mute: bool) {
+        self.mute.store(usize::from(is_mute), Ordering::Relaxed);
     }
 
     /// Returns whether the source does not tell its progress when it is asked.

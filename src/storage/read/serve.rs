@@ -343,6 +343,10 @@ impl Reader {
             Wait::Consistent => self.latest_revision(target).await?,
             Wait::AtLeast(revision) => revision,
         };
+        // Memory was there before the question: a source that has less was restored, or is another one.
+        if matches!(wait, Wait::Consistent) && self.elsewhere.is_some() && !self.takes_memory && asked < known.revision {
+            return Err(ReadError::OutOfReach(format!("upstream is at {asked}, memory at {}", known.revision)));
+        }
         let timer = target.resource.metrics.cache_read_wait.start_timer();
         let published = &target.resource.handle.published;
         let waited = published.wait_for(asked, self.wait_limit(published.fed(), &known, reads)).await;
