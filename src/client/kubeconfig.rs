@@ -116,6 +116,12 @@ impl Kubeconfig {
         read().map_err(|what| KubeconfigError { flag, path: path.to_owned(), what })
     }
 
+    /// The file in which a change of what [`Kubeconfig::read`] reads shows: a service account has its authority in one.
+    #[must_use]
+    pub fn file(path: &Path) -> PathBuf {
+        if path.is_dir() { path.join("ca.crt") } else { path.to_owned() }
+    }
+
     /// Of a server that flags name, and what is trusted there.
     ///
     /// # Errors
@@ -441,6 +447,8 @@ current-context: one
         assert!(of("10.0.0.1").expect_err("no authority").starts_with("ca.crt: "));
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a valid name");
         fs::write(directory.path().join("ca.crt"), made.cert.pem()).expect("written");
+        assert_eq!(Kubeconfig::file(directory.path()), directory.path().join("ca.crt"));
+        assert_eq!(Kubeconfig::file(&directory.path().join("token")), directory.path().join("token"));
         let config = of("fd00::1").expect("good");
         assert_eq!((config.server(), config.has_identity()), ("https://[fd00::1]:443", true));
         assert!(matches!(&config.credentials, Credentials::TokenFile(path) if path.ends_with("token")));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::authz::config::{AuthorizationConfiguration, Configured};
 use crate::authz::webhook::Settings;
+use client::Kubeconfig;
 use go::yaml::reader;
 use reload::Named;
 
@@ -62,7 +63,7 @@ impl Authorization {
     #[must_use]
     pub fn files(&self) -> Vec<Named> {
         let of_webhook = |mode: &Mode| match mode {
-            Mode::Webhook(call) => Some(Named { flag: call.flag, path: call.kubeconfig.clone() }),
+            Mode::Webhook(call) => Some(Named { flag: call.flag, path: Kubeconfig::file(&call.kubeconfig) }),
             _ => None,
         };
         match &self.file {
