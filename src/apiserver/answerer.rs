@@ -36,7 +36,7 @@ pub(super) async fn decide(api: &Api, replica: &Replica, context: &Authenticated
         }
         answer = backend_for(method, asked());
     }
-    let asks_etcd = matches!(route, Some(Route::Resource(_))) && asks_etcd(line);
+    let asks_etcd = matches!(route, Some(Route::Resource(_))) && asks_etcd(line, replica.is_source);
     let acts = is_impersonated(headers);
     if answer == Backend::Memory && replica.is_source && asks_etcd && acts {
         // Who is judged here could not be handed on later.
@@ -53,9 +53,10 @@ pub(super) async fn decide(api: &Api, replica: &Replica, context: &Authenticated
 }
 
 /// Whether a read may have to ask etcd.
-fn asks_etcd(line: &RequestLine) -> bool {
+fn asks_etcd(line: &RequestLine, is_source: bool) -> bool {
+    let has = |name| line.query.first(name).is_some();
     match line.is_watch() {
-        true => line.query.first("sendInitialEvents").is_some() || line.query.first("resourceVersion").unwrap_or("").is_empty(),
-        false => line.query.first("resourceVersion") != Some("0") || line.query.first("continue").is_some(),
+        true => has("sendInitialEvents") || is_source && line.query.first("resourceVersion").unwrap_or("").is_empty(),
+        false => line.query.first("resourceVersion") != Some("0") || is_source && has("continue"),
     }
 }

@@ -56,10 +56,15 @@ fn answer(reply: &Reply, (request, query): (&Request, &Query), catalogue: &Catal
         None if rest == "v3" => reply.whole(StatusCode::OK, TEXT, catalogue.openapi_index().clone()),
         Some(("v3", path)) => match catalogue.openapi(path) {
             Some(found) => negotiated(reply, request, || tagged(reply, (request, query), path, found)),
-            None => bare(reply, StatusCode::NOT_FOUND),
+            None => no_document(reply),
         },
         _ => reply.page_not_found(),
     }
+}
+
+/// 404 of a path that no document of v3 has.
+pub(super) fn no_document(reply: &Reply) -> Response {
+    bare(reply, StatusCode::NOT_FOUND)
 }
 
 fn negotiated(reply: &Reply, request: &Request, answer: impl FnOnce() -> Response) -> Response {

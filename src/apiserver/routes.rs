@@ -67,7 +67,8 @@ pub(super) async fn answer(api: &Api, routes: &Router, context: Authorized, mut 
         Ok(route) => match route.path() {
             Some(path) => {
                 if path != request.uri().path() {
-                    *request.uri_mut() = with_path(request.uri(), &path);
+                    let Ok(uri) = Uri::try_from(&*path) else { return too_long(api, &context, route) };
+                    *request.uri_mut() = uri;
                 }
                 request.extensions_mut().insert(context);
                 routes.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
@@ -79,13 +80,13 @@ pub(super) async fn answer(api: &Api, routes: &Router, context: Authorized, mut 
     }
 }
 
-/// The same target with another path.
-fn with_path(uri: &Uri, path: &str) -> Uri {
-    let target = match uri.query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path.to_owned(),
-    };
-    Uri::try_from(target).expect("an escaped path and the query of a URI")
+/// Answers a path that is too long for a URI once it has its escapes: nothing has such a name.
+fn too_long(api: &Api, context: &Authorized, route: &Route) -> Response {
+    match route {
+        Route::Resources { group, .. } => not_found(&context.reply, &api.resources.load().catalogue, Some(group)),
+        Route::OpenApi(rest) if rest.starts_with("v3/") => openapi::no_document(&context.reply),
+        _ => context.reply.page_not_found(),
+    }
 }
 
 async fn root(State(api): State<Arc<Api>>, context: Authorized) -> Response {

@@ -50,7 +50,7 @@ impl Stages {
 
     /// Answers a request. Each stage is given what the one before has made, and may answer in the place of those after it.
     pub(super) async fn answer(&self, conn: Arc<ConnInfo>, head: heads::Read, mut request: Request) -> Response {
-        let (log, is_head) = (RequestLog::begin(&conn, &request), request.method() == Method::HEAD);
+        let (log, method) = (RequestLog::begin(&conn, &request), request.method().clone());
         let mut response = match self.arrive(&conn, head, &mut request).await {
             Err(refused) => refused,
             Ok(arrived) => {
@@ -59,7 +59,7 @@ impl Stages {
             }
         };
         strict_transport::tell(self.api.settings.strict_transport.as_ref(), conn.listener, &mut response);
-        finish(&mut response, is_head);
+        finish(&mut response, &method);
         RequestLog::end(log, response)
     }
 
@@ -223,11 +223,17 @@ impl Stages {
 }
 
 /// Tells the length of a body that is known, and takes it out of an answer to HEAD: as axum does for its routes.
-fn finish(response: &mut Response, is_head: bool) {
+fn finish(response: &mut Response, method: &Method) {
+    if *method == Method::CONNECT && response.status().is_success() {
+        // RFC 9110 lets it have neither (9.3.6).
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::empty();
+        return;
+    }
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| length.into());
     }
-    if is_head {
+    if *method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
 }

@@ -36,8 +36,14 @@ impl<K: Eq + Hash, V, T: Copy + Ord> Recent<K, V, T> {
         K: Borrow<Q>,
     {
         self.forget(now);
+        if self.entries.peek(key).is_some_and(|entry| entry.since > now) {
+            // The clock was set back: when it comes here again, much may have changed.
+            let entry = self.entries.pop(key)?;
+            self.bytes -= entry.bytes;
+            return None;
+        }
         let entry = self.entries.get(key)?;
-        (entry.since <= now && entry.until.is_none_or(|until| now < until)).then_some(&entry.value)
+        entry.until.is_none_or(|until| now < until).then_some(&entry.value)
     }
 
     /// Keeps a value of about so many bytes, until this time if there is one. What takes more than half of the room is not kept.
@@ -109,6 +115,13 @@ mod tests {
         assert_eq!((kept.get("a", 4).copied(), kept.get("a", 7).copied(), kept.get("for good", u32::MAX).copied()), (None, None, Some(1)));
         kept.put("for good", 2, 20, 8, None);
         assert_eq!((kept.get("for good", 8).copied(), kept.len(), kept.bytes()), (Some(2), 1, 20));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_forgets() {
+        let mut kept = recent();
+        kept.put("a", 1, 10, 50, Some(60));
+        assert_eq!((kept.get("a", 40).copied(), kept.get("a", 55).copied(), kept.bytes()), (None, None, 0));
     }
 
     /// They stayed until as many others had come.
