@@ -16,6 +16,25 @@ use crate::{
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BODY: &str = r#"{"metadata":{"name":"unwanted"}}"#;
 
+/// Bytes that are no text take three times the room once they are written as the text that stands for them: more than a URI may have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_path_that_nothing_has_is_not_found() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    for (root, status) in
+        [("/apis/", 404), ("/apis/apps/", 404), ("/api/", 404), ("/openapi/", 404), ("/openapi/v3/", 404), ("/healthz/", 404)]
+    {
+        for name in ["x".to_owned(), "%FF".repeat(8_000)] {
+            let answer = client.fetch(&format!("{root}{name}")).await?;
+            assert_eq!(answer.status, status, "{root} {} bytes", name.len());
+        }
+    }
+    let long = format!("/apis/!!!!!!!!?{}", "a=".repeat(15_000));
+    assert_eq!(client.fetch(&long).await?.status, 404);
+    Ok(())
+}
+
 /// Requests that were meant to be carried out with somebody else's rights were carried out with those of who sent them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_acts_as_somebody_else() -> Outcome {
