@@ -77,6 +77,21 @@ pub(crate) struct Follower {
     refused: Option<Instant>,
     /// What was told the log last.
     told: Option<String>,
+    /// How often in a row a question for progress failed, and when the next one may be asked: of every revision, or of this one.
+    progress_failures: u32,
+    progress_after: Option<(Option<Revision>, Instant)>,
+}
+
+/// What a question for progress came to.
+enum Progress {
+    /// Nothing has happened between these.
+    Silent(Revision, Revision),
+    /// Nobody waits any longer, or what is waited for came by itself.
+    None,
+    /// Something happened after this revision, and the watch will tell it.
+    News(Revision),
+    /// Upstream does not say, and wants to be asked after this time, if it says so.
+    Failed(Option<Duration>),
 }
 
 impl Follower {
@@ -91,6 +106,8 @@ impl Follower {
             older: None,
             refused: None,
             told: None,
+            progress_failures: 0,
+            progress_after: None,
         }
     }
 
@@ -213,12 +230,16 @@ impl Follower {
         let source = self.source.clone();
         let turn = source.loads.acquire().await.expect("the semaphore is never closed");
         let known = self.machine.known();
-        let at_least = if known.0 > 0 && !self.is_restored() { format!("&resourceVersion={known}") } else { String::new() };
+        let at_least =
+            if known.0 > 0 && !self.is_restored() { format!("&resourceVersion={}", self.machine.loads_from()) } else { String::new() };
         let query = format!("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds={}{at_least}", watch_seconds());
         let mut lines = match self.source.watch(&self.place, &query).await {
             Err(NoAnswer::Failed(failure)) if matches!(failure.code, 400 | 422) => return Err(End::Unsupported(failure.to_string())),
             Err(NoAnswer::Failed(failure)) if failure.code == 504 && known.0 > 0 => {
-                self.older.get_or_insert_with(Instant::now);
+                // What is wanted after a late event nobody may have yet.
+                if !self.machine.is_outrun() || self.has_less().await {
+                    self.older.get_or_insert_with(Instant::now);
+                }
                 return Err(End::failed(failure));
             }
             answer => answer?,
@@ -285,13 +306,14 @@ impl Follower {
             let next = tokio::select! {
                 biased;
                 next = next => next,
-                silent = async { asking.as_mut().as_pin_mut().expect("it was asked").await }, if asking.is_some() => {
+                progress = async { asking.as_mut().as_pin_mut().expect("it was asked").await }, if asking.is_some() => {
                     asking.set(None);
-                    self.progress(silent)?;
+                    self.progress(progress)?;
                     continue;
                 }
-                () = fed.asked(), if asking.is_none() => {
-                    asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), self.machine.known())));
+                () = fed.asked(), if asking.is_none() && !self.machine.is_last_open() => {
+                    let (from, rest) = (self.machine.known(), self.progress_rest());
+                    asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), from, rest)));
                     continue;
                 }
             };
@@ -313,13 +335,41 @@ impl Follower {
         }
     }
 
-    /// Nothing happened between two revisions, as another watch has told: if nothing has come since, everything is known up to the second one.
-    fn progress(&mut self, silent: Option<(Revision, Revision)>) -> Result<(), End> {
+    /// How long the next question for progress waits at least.
+    fn progress_rest(&self) -> Duration {
+        let rest = self.progress_after.filter(|(of, _)| of.is_none_or(|of| of == self.machine.known()));
+        rest.map_or(PROGRESS_AFTER, |(_, after)| after.saturating_duration_since(Instant::now()).max(PROGRESS_AFTER))
+    }
+
+    /// Notes what another watch has told. Nothing happened between two revisions: if nothing has come since, everything is known up to the second one.
+    fn progress(&mut self, progress: Progress) -> Result<(), End> {
         let mut out = Vec::new();
-        match silent {
-            Some((from, to)) if from == self.machine.known() && self.machine.hold().is_none() => self.machine.bookmark(to, &mut out),
-            // Something has come, or nothing was told: whoever waits on asks again.
-            _ => self.inbox.fed().ask_again(),
+        let failed = match progress {
+            Progress::Silent(from, to) => {
+                if from == self.machine.known() && self.machine.hold().is_none() {
+                    self.machine.bookmark(to, &mut out);
+                }
+                None
+            }
+            Progress::None => None,
+            Progress::News(from) => {
+                if self.progress_after.is_none_or(|(of, _)| of != Some(from)) {
+                    self.progress_failures = 0;
+                }
+                Some((Some(from), Duration::ZERO))
+            }
+            Progress::Failed(least) => Some((None, least.unwrap_or_default().min(RETRY_AFTER_MAX))),
+        };
+        match failed {
+            None => (self.progress_failures, self.progress_after) = (0, None),
+            Some((of, least)) => {
+                self.progress_after = Some((of, Instant::now() + BACKOFF.wait(self.progress_failures).max(least)));
+                self.progress_failures += 1;
+            }
+        }
+        if out.is_empty() {
+            // Whoever waits on asks again.
+            self.inbox.fed().ask_again();
         }
         self.perform(out)
     }
@@ -370,6 +420,7 @@ impl Follower {
         self.inbox.fed().decline(false);
         // A progress watch may have ended early because upstream did.
         self.inbox.fed().set_mute(false);
+        (self.progress_failures, self.progress_after) = (0, None);
         self.refused = None;
         if self.told.take().is_some() {
             self.source.back.notify_waiters();
@@ -385,26 +436,32 @@ impl Follower {
     }
 }
 
-/// While somebody waits, asks upstream whether anything has happened after this revision, by a short watch, which soon gets a bookmark. Returns up to where nothing has.
-async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: Revision) -> Option<(Revision, Revision)> {
-    sleep(PROGRESS_AFTER).await;
-    if !fed.is_awaited() {
-        return None;
+/// While somebody waits, asks upstream whether anything has happened after this revision, by a short watch, which soon gets a bookmark.
+async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: Revision, rest: Duration) -> Progress {
+    sleep(rest).await;
+    if !fed.is_awaited() || fed.revision() > from {
+        return Progress::None;
     }
     let query = format!("timeoutSeconds={PROGRESS_WATCH_SECONDS}&resourceVersion={from}");
-    let mut lines = source.watch(&place, &query).await.ok()?;
+    let mut lines = match source.watch(&place, &query).await {
+        Ok(lines) => lines,
+        Err(NoAnswer::Failed(failure)) => return Progress::Failed(failure.retry_after),
+        Err(NoAnswer::Call(_)) => return Progress::Failed(None),
+    };
     let line = match timeout(Duration::from_secs(PROGRESS_WATCH_SECONDS), lines.next()).await {
         Ok(Ok(Some(line))) => line,
-        Ok(Err(_)) => return None,
+        Ok(Err(_)) => return Progress::Failed(None),
         // Nothing was told to the end, as of resources that upstream itself does not keep in memory.
         Ok(Ok(None)) | Err(_) => {
             fed.set_mute(true);
-            return None;
+            return Progress::Failed(None);
         }
     };
     match told(&line, &place) {
-        Ok(Told::Bookmark { revision, .. }) if revision > from => Some((from, revision)),
-        _ => None,
+        Ok(Told::Bookmark { revision, .. }) if revision > from => Progress::Silent(from, revision),
+        Ok(Told::Bookmark { .. }) | Err(_) => Progress::Failed(None),
+        Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),
+        Ok(Told::Failed(failure)) => Progress::Failed(failure.retry_after),
     }
 }
 

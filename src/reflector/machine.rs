@@ -64,6 +64,8 @@ pub(crate) struct Machine {
     is_last_open: bool,
     /// Everything up to here was told, by events or bookmarks; never less than `last`.
     known: Revision,
+    /// Something came late: clients may have seen `known` without it, so a load must be newer for them to hear of it.
+    is_outrun: bool,
     /// What was told of the next revision.
     gathered: Vec<(Bytes, Change)>,
     gathered_at: Revision,
@@ -80,19 +82,34 @@ impl Machine {
         self.known
     }
 
+    /// Whether something came late that no client can have seen.
+    pub(crate) fn is_outrun(&self) -> bool {
+        self.is_outrun
+    }
+
+    /// Of which revision a load must be at least.
+    pub(crate) fn loads_from(&self) -> Revision {
+        if self.is_outrun { Revision(self.known.0.saturating_add(1)) } else { self.known }
+    }
+
+    /// Whether the last revision may have had more keys than were told.
+    pub(crate) fn is_last_open(&self) -> bool {
+        self.is_last_open && self.known == self.last
+    }
+
     /// From where the next watch must begin, so that nothing is missed.
     pub(crate) fn resume_at(&self) -> Revision {
-        if self.is_last_open && self.known == self.last { self.last.before() } else { self.known }
+        if self.is_last_open() { self.last.before() } else { self.known }
     }
 
     /// Everything begins anew with a load.
     ///
     /// # Errors
-    /// It is older than what clients may have seen.
+    /// It is older than what clients may have seen, or as old when that was not all.
     pub(crate) fn loaded(&mut self, loaded: Loaded) -> Result<Feed, Lie> {
         let Loaded { revision, objects, broken } = loaded;
-        if revision < self.known {
-            return Err(Lie(format!("what it had at {revision}, after what it had at {}", self.known)));
+        if revision < self.loads_from() {
+            return Err(Lie(format!("what it had at {revision}, where {} is wanted", self.loads_from())));
         }
         *self = Self { epoch: self.epoch.next(), is_loaded: true, last: revision, known: revision, ..Self::default() };
         Ok(Feed::Reset { epoch: self.epoch, revision, ready_at: revision, objects, broken })
@@ -112,7 +129,7 @@ impl Machine {
 
     /// Nothing is kept any longer, until the next load.
     pub(crate) fn let_go(&mut self) -> Feed {
-        *self = Self { epoch: self.epoch.next(), known: self.known, last: self.known, ..Self::default() };
+        *self = Self { epoch: self.epoch.next(), known: self.known, last: self.known, is_outrun: self.is_outrun, ..Self::default() };
         Feed::Reset { epoch: self.epoch, revision: self.known, ready_at: Revision(u64::MAX), objects: Vec::new(), broken: Vec::new() }
     }
 
@@ -129,7 +146,10 @@ impl Machine {
         }
         match self.gathered.is_empty() {
             true if revision == self.last && self.last_keys.contains(&item.key) => return Ok(()),
-            true if revision <= self.known => return Err(Wrong::Late(revision, self.known)),
+            true if revision <= self.known => {
+                self.is_outrun = true;
+                return Err(Wrong::Late(revision, self.known));
+            }
             false if self.gathered.iter().any(|(key, _)| *key == item.key) => return Ok(()),
             false if self.gathered.len() == KEYS_TOGETHER_MAX => {
                 return Err(Lie(format!("more than {KEYS_TOGETHER_MAX} objects of revision {revision}")).into());
@@ -144,9 +164,10 @@ impl Machine {
 
     /// Everything up to here was told. One that is older than what was told says nothing: an upstream that has caught up less than the one before.
     pub(crate) fn bookmark(&mut self, revision: Revision, out: &mut Vec<Out>) {
-        self.flush(true, out);
+        // One of the same revision may come between its events.
+        self.flush(revision > self.gathered_at, out);
         if revision >= self.known {
-            self.is_last_open = false;
+            self.is_last_open &= revision == self.last;
             self.known = revision;
             out.push(Out::Known(revision));
         }
@@ -234,7 +255,7 @@ mod tests {
         machine.flush(false, &mut out);
         assert_eq!((told(&mut out).as_str(), machine.hold(), machine.resume_at()), ("8:2 =8", None, Revision(7)));
         machine.bookmark(Revision(8), &mut out);
-        assert_eq!((told(&mut out).as_str(), machine.resume_at()), ("=8", Revision(8)));
+        assert_eq!((told(&mut out).as_str(), machine.resume_at()), ("=8", Revision(7)), "more of 8 may come");
         machine.bookmark(Revision(12), &mut out);
         assert_eq!((told(&mut out).as_str(), machine.resume_at()), ("=12", Revision(12)));
         machine.bookmark(Revision(11), &mut out);
@@ -257,6 +278,8 @@ mod tests {
         machine.event(item("a", 9), false, &place, &mut out).expect_err("everything up to 9 was told");
         let older = Loaded { revision: Revision(8), objects: Vec::new(), broken: Vec::new() };
         machine.loaded(older).expect_err("clients may have seen 9");
+        let (mut machine, mut out) = (loaded(5), Vec::new());
+        machine.bookmark(Revision(9), &mut out);
         let same = Loaded { revision: Revision(9), objects: Vec::new(), broken: Vec::new() };
         assert_eq!(machine.loaded(same).expect("as new").revision(), Revision(9));
     }
@@ -280,6 +303,31 @@ mod tests {
         machine.event(item("b", 9), false, &place, &mut out).expect("newer");
         machine.flush(false, &mut out);
         assert_eq!((told(&mut out).as_str(), machine.resume_at()), ("9:1 =9", Revision(9)));
+    }
+
+    /// A bookmark may come between the events of its own revision.
+    #[test]
+    fn a_bookmark_closes_only_older_revisions() {
+        let (mut machine, mut out, place) = (loaded(5), Vec::new(), place());
+        machine.event(item("a", 7), true, &place, &mut out).expect("newer");
+        machine.bookmark(Revision(7), &mut out);
+        assert_eq!((machine.is_last_open(), machine.resume_at()), (true, Revision(6)));
+        machine.bookmark(Revision(8), &mut out);
+        assert_eq!((machine.is_last_open(), machine.resume_at()), (false, Revision(8)));
+    }
+
+    /// Who has seen everything up to 7 comes back with 7 and hears what came later than that: so what came late must be in a load that is newer.
+    #[test]
+    fn after_a_late_event_a_load_must_be_newer() {
+        let (mut machine, mut out, place) = (loaded(7), Vec::new(), place());
+        machine.event(item("x", 7), false, &place, &mut out).expect_err("it is late");
+        machine.forget();
+        machine.let_go();
+        assert_eq!((machine.known(), machine.loads_from()), (Revision(7), Revision(8)));
+        let load = |revision| Loaded { revision: Revision(revision), objects: Vec::new(), broken: Vec::new() };
+        machine.loaded(load(7)).expect_err("as old");
+        machine.loaded(load(8)).expect("newer");
+        assert_eq!(machine.loads_from(), Revision(8));
     }
 
     #[test]

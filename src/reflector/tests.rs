@@ -259,14 +259,33 @@ async fn what_comes_late_has_everything_loaded_anew() {
     let mut cases = JoinSet::new();
     for (name, late) in late {
         cases.spawn(async move {
-            let loads = vec![ended(&[put("a", 3), end(7)]), open(&[put("a", 3), put("x", 19), end(20)])];
+            let loads = vec![ended(&[put("a", 3), end(7)]), open(&[put("a", 3), put("x", 19), end(21)])];
             let bench = Bench::before(in_turn(loads, vec![open(&late), Reaction::Hang])).await;
-            bench.has("20: a@3 x@19").await;
+            bench.has("21: a@3 x@19").await;
             let loads: Vec<_> = bench.asked().into_iter().filter(|query| query.contains("sendInitialEvents")).collect();
             assert!(loads.len() == 2 && loads[1].contains("&resourceVersion="), "{name}: {loads:?}");
         });
     }
     cases.join_all().await;
+}
+
+/// Clients that have seen everything up to 9 come back with 9: what came late must be in a load that is newer. That nobody has one yet is no sign of a backup.
+#[tokio::test]
+async fn what_came_late_is_in_a_newer_load() {
+    let loads = vec![ended(&[put("a", 3), end(7)]), Reaction::Answer(504, "application/json", Bytes::new()), open(&[put("x", 9), end(10)])];
+    let watches = vec![open(&[put("b", 9), put("c", 10), put("x", 9)]), Reaction::Hang];
+    let react = in_turn(loads, watches);
+    let newest = r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"10"},"items":[]}"#;
+    let bench = Bench::following(Policy { all: true, ..Policy::default() }, Duration::ZERO, move |asked| {
+        if asked.uri.query() == Some("limit=1") { Reaction::Answer(200, "application/json", newest.into()) } else { react(asked) }
+    })
+    .await;
+    bench.has("7: a@3").await;
+    bench.has("10: a@3 b@9 c@10").await;
+    let loads = || bench.asked().into_iter().filter(|query| query.contains("sendInitialEvents")).collect::<Vec<_>>();
+    bench.is_asked(6).await;
+    assert!(loads()[1..].iter().all(|query| query.ends_with("&resourceVersion=11")), "{:?}", loads());
+    assert_eq!(bench.told(), "10: a@3 b@9 c@10", "a load that is no newer does not count");
 }
 
 /// A load that is out of order leaves nothing behind.
@@ -335,6 +354,47 @@ async fn an_idle_resource_is_proven_by_a_short_watch() {
         assert_eq!(waited, Revision(50));
     }
     assert_eq!(bench.asked().len(), 2, "all share one");
+}
+
+/// Whatever an upstream answers to a question for progress that is of no use, it is not asked again at once.
+#[tokio::test]
+async fn questions_for_progress_have_pauses() {
+    let answers = [
+        Reaction::Answer(403, "application/json", Bytes::new()),
+        Reaction::Answer(429, "application/json", Bytes::new()),
+        ended(&[error(410)]),
+        open(&[put("b", 8)]),
+        ended(&[]),
+    ];
+    let mut cases = JoinSet::new();
+    for answer in answers {
+        cases.spawn(async move {
+            let bench = Bench::before(move |asked| match asked.uri.query().unwrap_or("") {
+                query if query.contains("sendInitialEvents") => open(&[put("a", 3), end(7)]),
+                query if query.contains("timeoutSeconds=3&") => answer.clone(),
+                _ => Reaction::Hang,
+            })
+            .await;
+            bench.has("7: a@3").await;
+            assert!(bench.handle.published.wait_for(Revision(50), Duration::from_millis(750)).await.is_err());
+            assert_eq!(bench.asked().len(), 2, "{:?}", bench.asked());
+        });
+    }
+    cases.join_all().await;
+}
+
+/// While more of the last revision may come, no other watch can tell that nothing has happened since: it begins after that revision.
+#[tokio::test]
+async fn an_open_revision_is_not_proven() {
+    let bench = Bench::before(|asked| match asked.uri.query().unwrap_or("") {
+        query if query.contains("sendInitialEvents") => open(&[put("a", 3), end(7), gone("a", 9)]),
+        query if query.contains("timeoutSeconds=3&") => open(&[bookmark(50)]),
+        _ => Reaction::Hang,
+    })
+    .await;
+    bench.has("9:").await;
+    assert!(bench.handle.published.wait_for(Revision(50), Duration::from_millis(300)).await.is_err());
+    assert_eq!(bench.asked().len(), 1, "{:?}", bench.asked());
 }
 
 /// A resource that upstream does not keep in memory gets no bookmark: nobody waits for one again.
