@@ -10,7 +10,7 @@ use super::{
     serve::{FRESHNESS_WAIT, Reader},
 };
 use cache::state::snapshot::{Fed, Known};
-use model::{ResourceId, Storage};
+use model::{ResourceId, Shape, Storage};
 
 /// How long a list waits for memory to be proven, and from how many objects in memory on it is worth a wait for the source's own silence: a smaller list is handed on
 /// faster.
@@ -23,8 +23,11 @@ pub(super) type Question = Arc<dyn Fn(Arc<Storage>) -> BoxFuture<'static, Latest
 /// The questions to a source that has a revision line for each resource; a resource that nobody asks about is forgotten when there are many.
 pub(super) struct Elsewhere {
     query: Question,
-    asked: Mutex<HashMap<ResourceId, Arc<LatestRevision>>>,
+    asked: Mutex<HashMap<ResourceId, Asked>>,
 }
+
+/// A question, and what it is about: a definition may have its objects stored in another version later.
+type Asked = (Arc<Storage>, Arc<LatestRevision>);
 
 /// Resources about which questions are kept: more than that are definitions come and gone.
 const RESOURCES_MAX: usize = 16_384;
@@ -37,17 +40,27 @@ impl Elsewhere {
     /// The question about this resource.
     pub(super) fn of(&self, storage: &Arc<Storage>) -> Arc<LatestRevision> {
         let mut asked = self.asked.lock();
-        if let Some(known) = asked.get(&storage.id) {
-            return known.clone();
+        if let Some((_, latest)) = asked.get(&storage.id).filter(|(of, _)| is_asked_alike(of, storage)) {
+            return latest.clone();
         }
         if asked.len() >= RESOURCES_MAX {
-            asked.retain(|_, latest| Arc::strong_count(latest) > 1);
+            asked.retain(|_, (_, latest)| Arc::strong_count(latest) > 1);
         }
         let (query, of) = (self.query.clone(), storage.clone());
         let latest = LatestRevision::with(move || query(of.clone()));
-        asked.insert(storage.id.clone(), latest.clone());
+        asked.insert(storage.id.clone(), (storage.clone(), latest.clone()));
         latest
     }
+}
+
+/// Whether a source is asked the same about both: the version that objects are stored in is that which it is asked for.
+fn is_asked_alike(one: &Arc<Storage>, other: &Arc<Storage>) -> bool {
+    let version = |storage: &Storage| match &storage.shape {
+        Shape::BuiltIn { api_version, .. } => api_version.clone(),
+        Shape::Custom { api_versions, .. } => api_versions.first().cloned().unwrap_or_default(),
+        Shape::Definition => String::new(),
+    };
+    Arc::ptr_eq(one, other) || (&one.resource, version(one)) == (&other.resource, version(other))
 }
 
 /// What waits for memory.
@@ -108,5 +121,24 @@ mod tests {
         let pods = Arc::new(Storage { id: "pods".into(), ..Storage::test_config_maps() });
         assert!(Arc::ptr_eq(&elsewhere.of(&maps), &elsewhere.of(&maps)));
         assert_eq!((elsewhere.of(&maps).get().await, elsewhere.of(&pods).get().await), (Ok(Revision(7)), Ok(Revision(9))));
+    }
+
+    /// A definition may have its objects stored in another version from now on, and the old one may be gone.
+    #[tokio::test]
+    async fn a_resource_is_asked_about_as_it_is_stored_now() {
+        let elsewhere = Elsewhere::new(Arc::new(|storage| {
+            let Shape::Custom { api_versions, .. } = &storage.shape else { panic!("a custom resource") };
+            let revision = Revision(if api_versions[0] == "ex.io/v1" { 7 } else { 9 });
+            Box::pin(async move { Ok(revision) })
+        }));
+        let stored = |versions: &[&str]| {
+            let api_versions = versions.iter().map(|version| (*version).to_owned()).collect();
+            let shape = Shape::Custom { kind: "Widget".to_owned(), api_versions, schema: None };
+            Arc::new(Storage { shape, ..Storage::test_config_maps() })
+        };
+        let before = stored(&["ex.io/v1"]);
+        assert_eq!(elsewhere.of(&before).get().await, Ok(Revision(7)));
+        assert!(Arc::ptr_eq(&elsewhere.of(&before), &elsewhere.of(&stored(&["ex.io/v1", "ex.io/v2"]))), "the same is asked");
+        assert_eq!(elsewhere.of(&stored(&["ex.io/v2", "ex.io/v1"])).get().await, Ok(Revision(9)));
     }
 }
