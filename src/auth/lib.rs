@@ -9,6 +9,7 @@ pub mod access;
 pub mod authn;
 pub mod authz;
 mod names;
+pub mod presence;
 pub mod providers;
 mod strict;
 mod user;

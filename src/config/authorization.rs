@@ -1,6 +1,7 @@
 //! Flags about authorization: which authorizers are asked, in which order.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use auth::access::settings::{Authorization, Mode, WebhookCall};
@@ -89,7 +90,7 @@ fn webhook(args: &ServeArgs, file: &Path) -> Result<WebhookCall, String> {
         denies_on_error: false,
     };
     let flag = "--authorization-webhook-config-file";
-    Ok(WebhookCall { settings, flag, kubeconfig: file.to_owned(), path: "", timeout: WEBHOOK_TIMEOUT, while_away: Duration::ZERO })
+    Ok(WebhookCall { settings, flag, kubeconfig: file.to_owned(), path: "", timeout: WEBHOOK_TIMEOUT, presence: Arc::default() })
 }
 
 /// What an aggregated API server asks: the host cluster, but not about the paths of health checks.
@@ -107,13 +108,6 @@ fn host(args: &ServeArgs, kubeconfig: &Path) -> Vec<Mode> {
         paths => paths.to_vec(),
     };
     let (flag, path) = ("--authorization-kubeconfig", "/apis/authorization.k8s.io/v1/subjectaccessreviews");
-    let call = WebhookCall {
-        settings,
-        flag,
-        kubeconfig: kubeconfig.to_owned(),
-        path,
-        timeout: HOST_TIMEOUT,
-        while_away: args.decisions_while_away(),
-    };
+    let call = WebhookCall { settings, flag, kubeconfig: kubeconfig.to_owned(), path, timeout: HOST_TIMEOUT, presence: args.presence() };
     vec![Mode::Paths(paths), Mode::Webhook(call)]
 }

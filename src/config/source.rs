@@ -1,12 +1,14 @@
 //! Flags of a server whose objects come from an API server instead of an etcd.
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::args::ServeArgs;
 use super::replica::{Replica, UpstreamServer};
+use auth::presence::Presence;
 use go::duration;
 use reflector::{Policy, Wanted};
 
@@ -56,6 +58,9 @@ pub(super) struct SourceArgs {
     /// How long what upstream has said last of a token, and of what its user may read, counts on while upstream does not answer (Go duration); 0 = nobody is let in then
     #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "Upstream as the source")]
     decisions_while_away: Duration,
+    /// Whether upstream answers: one judgement for all that is asked of it.
+    #[arg(skip)]
+    presence: OnceLock<Arc<Presence>>,
 }
 
 /// An API server as the source of the objects.
@@ -78,9 +83,10 @@ impl ServeArgs {
 }
 
 impl ServeArgs {
-    /// How long decisions of others count on while these do not answer.
-    pub(super) fn decisions_while_away(&self) -> Duration {
-        if self.source.source == From::Upstream { self.source.decisions_while_away } else { Duration::ZERO }
+    /// Whether the server answers that decides about tokens and rights, and how long its decisions count on while it does not.
+    pub(super) fn presence(&self) -> Arc<Presence> {
+        let counts_for = if self.source.source == From::Upstream { self.source.decisions_while_away } else { Duration::ZERO };
+        self.source.presence.get_or_init(|| Arc::new(Presence::new(counts_for))).clone()
     }
 }
 

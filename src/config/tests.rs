@@ -1,5 +1,7 @@
 //! Command lines, and the configuration or error that they give.
 
+use std::sync::Arc;
+
 use super::*;
 use auth::providers::settings::{Oidc, TokenReviewVersion};
 
@@ -154,8 +156,10 @@ fn objects_come_from_upstream() {
     assert_eq!((source.kubeconfig.to_str(), source.consistent_reads), (Some("k"), ConsistentReads::Prove));
     assert_eq!((source.policy.named, source.policy.idle), (None, Some(Duration::from_secs(3_600))));
     assert!(config.embedded.is_none() && config.replica.is_some_and(|replica| replica.is_source));
-    assert!(matches!(&config.authorization.modes[..], [Mode::Paths(_), Mode::Webhook(_)]), "upstream decides");
-    assert!(config.providers.cluster.is_some_and(|cluster| cluster.skip_lookup), "upstream knows whose tokens they are");
+    let [Mode::Paths(_), Mode::Webhook(webhook)] = &config.authorization.modes[..] else { panic!("upstream decides") };
+    let cluster = config.providers.cluster.expect("upstream knows whose tokens they are");
+    assert!(cluster.skip_lookup && Arc::ptr_eq(&cluster.presence, &webhook.presence), "one judgement whether upstream is away");
+    assert_eq!(webhook.presence.counts_for(), Duration::from_secs(3_600));
     let named = serve(&with(&["--resources=pods,deployments.apps", "--resource-idle-timeout=0"])).expect("valid");
     let policy = named.source.expect("a source").policy;
     assert_eq!((policy.named.map(|named| named.len()), policy.all, policy.idle), (Some(2), false, None));

@@ -81,7 +81,7 @@ impl<K: Eq + Hash, V, T: Copy + Ord> Recent<K, V, T> {
     }
 
     /// Lets go of what is over, from the least recently used on, whoever asks: after a crowd there may be nobody who puts.
-    fn forget(&mut self, now: T) {
+    pub fn forget(&mut self, now: T) {
         let had = self.entries.len();
         while self.entries.peek_lru().and_then(|(_, entry)| entry.until).is_some_and(|until| until <= now) {
             self.pop();
@@ -92,7 +92,8 @@ impl<K: Eq + Hash, V, T: Copy + Ord> Recent<K, V, T> {
         }
     }
 
-    fn pop(&mut self) {
+    /// Lets go of what was used least recently.
+    pub fn pop(&mut self) {
         self.bytes -= self.entries.pop_lru().map_or(0, |(_, entry)| entry.bytes);
     }
 }

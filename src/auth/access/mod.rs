@@ -4,6 +4,7 @@ mod acting;
 mod asker;
 pub mod directory;
 mod follow;
+mod last_verdicts;
 mod rate_limiter;
 pub mod review;
 pub mod selectors;

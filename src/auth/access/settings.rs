@@ -1,10 +1,12 @@
 //! Which authorizers are asked, in which order, and what the file of `--authorization-config` says of it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::authz::config::{AuthorizationConfiguration, Configured};
 use crate::authz::webhook::Settings;
+use crate::presence::Presence;
 use client::Kubeconfig;
 use go::yaml::reader;
 use reload::Named;
@@ -54,8 +56,8 @@ pub struct WebhookCall {
     pub path: &'static str,
     /// How long one answer may take.
     pub timeout: Duration,
-    /// How long an answer counts while there are none; zero where it does not.
-    pub while_away: Duration,
+    /// Whether it answers at all, and how long its answers count while it does not.
+    pub presence: Arc<Presence>,
 }
 
 impl Authorization {
@@ -122,7 +124,7 @@ fn read(text: &[u8]) -> Result<Vec<Mode>, String> {
             kubeconfig: kubeconfig.into(),
             path: "",
             timeout,
-            while_away: Duration::ZERO,
+            presence: Arc::default(),
         }),
     };
     Ok(configuration.authorizers()?.into_iter().map(mode).collect())

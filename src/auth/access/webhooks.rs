@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use http::Uri;
 use parking_lot::Mutex;
-use recent::Recent;
 use tokio::time::Instant;
 
+use super::last_verdicts::LastVerdicts;
 use super::settings::WebhookCall;
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
+use crate::presence::{Heard, Presence};
 use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Bytes of an answer.
@@ -30,26 +31,14 @@ pub(super) struct Webhooks(HashMap<String, Arc<Server>>);
 struct Server {
     client: Client,
     url: Uri,
-    flights: SingleFlight<Digested, String, Answer>,
-    /// What was answered last, for when there is no answer.
-    before: Mutex<Recent<Digested, Verdict, Instant>>,
-    while_away: Duration,
+    /// What comes of a question, and whether the webhook is away if it is nothing.
+    flights: SingleFlight<Digested, String, (Answer, bool)>,
+    last: Mutex<LastVerdicts>,
+    presence: Arc<Presence>,
 }
-
-/// Verdicts that are kept for when there is no answer, and about their bytes.
-const BEFORE_MAX: usize = 32_768;
-const BEFORE_BYTES_MAX: usize = 16 << 20;
 
 /// The verdict of a webhook, or why there is none.
-type Answer = Result<Verdict, NoAnswer>;
-
-/// Why there is no verdict.
-#[derive(Clone, Debug)]
-struct NoAnswer {
-    why: Arc<str>,
-    /// The webhook cannot be reached, or fails.
-    is_away: bool,
-}
+type Answer = Result<Verdict, Arc<str>>;
 
 impl Webhooks {
     /// One more webhook, by its name.
@@ -65,8 +54,8 @@ impl Webhooks {
             client,
             url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))),
             flights,
-            before: Mutex::new(Recent::new(BEFORE_MAX, BEFORE_BYTES_MAX)),
-            while_away: call.while_away,
+            last: Mutex::default(),
+            presence: call.presence.clone(),
         };
         self.0.insert(call.settings.name.clone(), Arc::new(server));
         Ok(())
@@ -79,22 +68,27 @@ impl Webhooks {
     pub(super) async fn ask(&self, open: &Open, asker: String, until: Instant) -> Result<Verdict, TooMany> {
         let (webhook, question) = (&open.webhook, &open.question);
         let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return Ok(webhook.failed("nobody knows where it is")) };
-        let asked = server.flights.get(question.digest(), asker, question.bytes(), until, || {
+        let before = server.last.lock().get(&asker, &question.digest(), Instant::now());
+        if let Some(verdict) = before.clone().filter(|_| server.presence.is_away()) {
             let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
-            async move { server.verdict(&webhook, &question).await }
+            server.presence.clone().probe(move || async move { server.verdict(&webhook, &question).await });
+            return Ok(verdict);
+        }
+        let asked = server.flights.get(question.digest(), asker.clone(), question.bytes(), until, || {
+            let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
+            async move { server.presence.ask(before.is_some(), || server.verdict(&webhook, &question)).await }
         });
-        let answer = asked.await.inspect_err(|error| {
+        let (answer, is_away) = asked.await.inspect_err(|error| {
             tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
         })?;
+        let (now, mut last) = (Instant::now(), server.last.lock());
         Ok(match answer {
             Ok(verdict) => {
-                let bytes = size_of::<Verdict>() + verdict.error.as_ref().map_or(0, |error| error.len());
-                let now = Instant::now();
-                server.before.lock().put(question.digest(), verdict.clone(), bytes, now, Some(now + server.while_away));
+                last.put(&asker, question.digest(), &verdict, now, now + server.presence.counts_for());
                 verdict
             }
-            Err(NoAnswer { why, is_away }) => {
-                let before = server.before.lock().get(&question.digest(), Instant::now()).cloned().filter(|_| is_away);
+            Err(why) => {
+                let before = if is_away { last.get(&asker, &question.digest(), now) } else { None };
                 before.unwrap_or_else(|| webhook.failed(&why))
             }
         })
@@ -107,17 +101,18 @@ fn go_duration(timeout: Duration) -> String {
 }
 
 impl Server {
-    async fn verdict(&self, webhook: &Webhook, question: &Question) -> Answer {
+    async fn verdict(&self, webhook: &Webhook, question: &Question) -> (Answer, Heard) {
         let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&self.url, question.review())).await;
-        let is_away = answer.as_ref().map_or(true, |answer| answer.status.is_server_error());
+        let heard = Heard::of(&answer);
         let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
         });
-        verdict.map_err(|error| {
+        let answer = verdict.map_err(|error| {
             tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
-            NoAnswer { why: error.into(), is_away }
-        })
+            error.into()
+        });
+        (answer, heard)
     }
 
     /// What is told of a call that failed: of one without an answer in time kube-apiserver's words.
@@ -163,10 +158,10 @@ mod tests {
 
     impl Asker {
         fn new(other: &Other) -> Asker {
-            Asker::counting_on(other, Duration::ZERO)
+            Asker::counting_on(other, Arc::default())
         }
 
-        fn counting_on(other: &Other, while_away: Duration) -> Asker {
+        fn counting_on(other: &Other, presence: Arc<Presence>) -> Asker {
             let mut file = tempfile::NamedTempFile::new().expect("a file");
             file.write_all(other.kubeconfig("/review").as_bytes()).expect("written");
             let (allowed_ttl, refused_ttl) = (None, None);
@@ -174,7 +169,7 @@ mod tests {
             let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
             let mut webhooks = Webhooks::default();
             webhooks
-                .add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout, while_away })
+                .add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout, presence })
                 .expect("it is there");
             Asker { webhooks: Arc::new(webhooks), webhook: Arc::new(Webhook::new(settings)) }
         }
@@ -199,7 +194,8 @@ mod tests {
             }
         })
         .await;
-        let (counting, plain) = (Asker::counting_on(&other, Duration::from_secs(60)), Asker::new(&other));
+        let presence = Presence::new(Duration::from_secs(60)).away_after(Duration::from_millis(300));
+        let (counting, plain) = (Asker::counting_on(&other, presence.clone()), Asker::new(&other));
         let long = Duration::from_secs(60);
         let decided = async |asker: &Asker, path: &str| {
             let verdict = asker.ask("jane", path, long).await.expect("there is room");
@@ -212,7 +208,10 @@ mod tests {
         assert_eq!(decided(&plain, "/a").await, (Decision::NoOpinion, true));
         away.store(false, Ordering::Relaxed);
         allows.store(false, Ordering::Relaxed);
-        assert_eq!(decided(&counting, "/a").await.0, Decision::NoOpinion);
+        // Until that is noticed what was said last counts.
+        while decided(&counting, "/a").await.0 != Decision::NoOpinion {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         away.store(true, Ordering::Relaxed);
         assert_eq!(decided(&counting, "/a").await, (Decision::NoOpinion, false), "what was taken away stays so");
     }

@@ -188,7 +188,7 @@ impl fmt::Debug for NeedsRemote {
 }
 
 /// Base64 as Go's `RawURLEncoding` reads it: no padding, and the last character's spare bits may be anything.
-const RAW_URL: GeneralPurpose = GeneralPurpose::new(
+pub(crate) const RAW_URL: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
         .with_encode_padding(false)

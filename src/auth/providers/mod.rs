@@ -106,7 +106,7 @@ impl Sources {
         }
         if let Some(cluster) = &config.cluster {
             let kubeconfig = Kubeconfig::read(host::FLAG, &cluster.kubeconfig)?;
-            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&kubeconfig, cluster.while_away))?);
+            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&kubeconfig, cluster.presence.clone()))?);
             if !cluster.skip_lookup {
                 sources.host = Some(Host::new(&kubeconfig, cluster)?);
             }

@@ -1,10 +1,12 @@
 //! Whom to ask whose a token is.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::authn::Algorithm;
 use crate::authn::oidc::Flags;
+use crate::presence::Presence;
 
 /// Whom to ask.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +70,8 @@ pub struct HostCluster {
     pub tolerate_lookup_failure: bool,
     /// No file says who signs the certificate of a proxy, so the ConfigMap must.
     pub needs_proxy: bool,
-    /// How long what it has said of a token counts while it does not answer; zero where nothing does.
-    pub while_away: Duration,
+    /// Whether it answers at all, and how long what it has said of a token counts while it does not.
+    pub presence: Arc<Presence>,
 }
 
 impl Providers {

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine;
 use bytes::Bytes;
 use http::Uri;
 use parking_lot::Mutex;
@@ -17,7 +18,8 @@ use super::host::FLAG as CLUSTER_FLAG;
 use super::settings::{self as config, TokenReviewVersion};
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::User;
-use crate::authn::{AuthenticatedUser, TokenKey, intersection, token_key};
+use crate::authn::{AuthenticatedUser, RAW_URL, TokenKey, intersection, token_key};
+use crate::presence::{Heard, Presence};
 use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Questions of one reviewer that may be under way; ours.
@@ -40,17 +42,18 @@ const WEBHOOK_FLAG: &str = "--authentication-token-webhook-config-file";
 pub(super) enum Way<'a> {
     /// `--authentication-token-webhook-config-file`.
     Webhook(&'a config::TokenWebhook),
-    /// `--authentication-kubeconfig`; and how long its answers count while it is away.
-    Cluster(&'a Kubeconfig, Duration),
+    /// `--authentication-kubeconfig`; and whether it answers at all.
+    Cluster(&'a Kubeconfig, Arc<Presence>),
 }
 
 /// See the file's header.
 pub(super) struct TokenReviewer {
     server: Arc<Server>,
-    flights: SingleFlight<TokenKey, IpAddr, (Reviewed, bool)>,
-    /// What was answered last, for when there is no answer.
+    /// What comes of a question, and whether the server is away if it is nothing.
+    flights: SingleFlight<TokenKey, IpAddr, (Asked, bool)>,
+    /// Whom it named last, for when there is no answer; nobody where it took that back.
     before: Mutex<Recent<TokenKey, Option<AuthenticatedUser>, Instant>>,
-    while_away: Duration,
+    presence: Arc<Presence>,
     users: Mutex<Recent<TokenKey, AuthenticatedUser, Instant>>,
     nobody: Mutex<Recent<TokenKey, (), Instant>>,
     keeps: Duration,
@@ -67,6 +70,9 @@ struct Server {
 /// Whose it is, if anybody's; or why nobody knows.
 type Reviewed = Result<Option<AuthenticatedUser>, String>;
 
+/// What comes of a question, and whether it is the server's word on the token.
+type Asked = (Reviewed, bool);
+
 impl TokenReviewer {
     pub(super) fn new(way: Way<'_>) -> Result<TokenReviewer, ProvidersError> {
         match way {
@@ -76,22 +82,22 @@ impl TokenReviewer {
                 let url = kubeconfig.url(&format!("?timeout={}s", QUESTION_TIME_MAX.as_secs()));
                 let client = client(WEBHOOK_FLAG, &kubeconfig, QUESTION_TIME_MAX)?;
                 let server = Server { client, url, version: webhook.version, time_max: QUESTION_TIME_MAX };
-                Ok(TokenReviewer::asking(server, webhook.cache_ttl, Duration::ZERO))
+                Ok(TokenReviewer::asking(server, webhook.cache_ttl, Arc::default()))
             }
-            Way::Cluster(kubeconfig, while_away) => {
+            Way::Cluster(kubeconfig, presence) => {
                 let url = kubeconfig.url("/apis/authentication.k8s.io/v1/tokenreviews");
                 let client = client(CLUSTER_FLAG, kubeconfig, CLUSTER_TIME_MAX)?;
                 let server = Server { client, url, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX };
-                Ok(TokenReviewer::asking(server, CLUSTER_KEEPS, while_away))
+                Ok(TokenReviewer::asking(server, CLUSTER_KEEPS, presence))
             }
         }
     }
 
-    fn asking(server: Server, keeps: Duration, while_away: Duration) -> TokenReviewer {
+    fn asking(server: Server, keeps: Duration, presence: Arc<Presence>) -> TokenReviewer {
         let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
         let (users, nobody) = (Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)), Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)));
         let before = Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX));
-        TokenReviewer { server: Arc::new(server), flights, before, while_away, users, nobody, keeps }
+        TokenReviewer { server: Arc::new(server), flights, before, presence, users, nobody, keeps }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
@@ -116,24 +122,38 @@ impl TokenReviewer {
         }
         let texts = wanted.iter().map(String::len).sum::<usize>();
         let bytes = token.len() + 2 * (texts + size_of_val(wanted));
-        let question = || {
-            let (server, body) = (self.server.clone(), self.server.version.review(token, wanted));
-            let (wanted, api) = (wanted.to_vec(), api.to_vec());
-            async move { server.ask(body, &wanted, &api).await }
+        let question = |server: Arc<Server>| {
+            let (body, wanted, api) = (server.version.review(token, wanted), wanted.to_vec(), api.to_vec());
+            (server, body, wanted, api)
         };
-        let (reviewed, is_away) = self.flights.get(key, client, bytes, until, question).await.inspect_err(|error| {
+        let before = self.before.lock().get(&key, now).cloned();
+        let has_before = before.is_some();
+        if let Some(before) = before.filter(|_| self.presence.is_away()) {
+            self.presence.probe(|| {
+                let (server, body, wanted, api) = question(self.server.clone());
+                async move { server.ask(body, &wanted, &api).await }
+            });
+            return Ok(Ok(before));
+        }
+        let asked = self.flights.get(key, client, bytes, until, || {
+            let (presence, (server, body, wanted, api)) = (self.presence.clone(), question(self.server.clone()));
+            async move { presence.ask(has_before, || server.ask(body.clone(), &wanted, &api)).await }
+        });
+        let ((reviewed, is_judged), is_away) = asked.await.inspect_err(|error| {
             tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
         })?;
         let (now, until) = self.kept_from_now();
         match &reviewed {
             Ok(Some(authenticated)) => {
                 self.users.lock().put(key, authenticated.clone(), authenticated.bytes(), now, Some(until));
-                self.before.lock().put(key, Some(authenticated.clone()), authenticated.bytes(), now, Some(now + self.while_away));
+                let until = now + lasts(token).map_or(self.presence.counts_for(), |left| left.min(self.presence.counts_for()));
+                self.before.lock().put(key, Some(authenticated.clone()), authenticated.bytes(), now, Some(until));
             }
             Ok(None) => {
                 self.nobody.lock().put(key, (), 0, now, Some(until));
-                self.before.lock().put(key, None, 0, now, Some(now + self.while_away));
+                self.take_back(key, now);
             }
+            Err(_) if is_judged => self.take_back(key, now),
             Err(_) if is_away => {
                 if let Some(before) = self.before.lock().get(&key, now) {
                     return Ok(Ok(before.clone()));
@@ -142,6 +162,14 @@ impl TokenReviewer {
             Err(_) => {}
         }
         Ok(reviewed)
+    }
+
+    /// Notes that a token is nobody's any longer, if it was somebody's: strangers' tokens push out nobody's.
+    fn take_back(&self, key: TokenKey, now: Instant) {
+        let mut before = self.before.lock();
+        if before.get(&key, now).is_some() {
+            before.put(key, None, 0, now, Some(now + self.presence.counts_for()));
+        }
     }
 
     /// Now, and when an answer of now is over.
@@ -163,11 +191,11 @@ impl TokenReviewer {
 }
 
 impl Server {
-    /// What it says; and whether it is away, if it says nothing.
-    async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> (Reviewed, bool) {
+    /// What it says, and what that tells of it.
+    async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> (Asked, Heard) {
         let until = Instant::now() + self.time_max;
         let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&self.url, body.clone())).await;
-        let is_away = answer.as_ref().map_or(true, |answer| answer.status.is_server_error());
+        let heard = Heard::of(&answer);
         let answered = match answer {
             // kube-apiserver's words.
             Err(CallError::TimedOut) => Err("context deadline exceeded".to_owned()),
@@ -178,13 +206,26 @@ impl Server {
             },
         };
         match answered {
-            Ok(status) => (status.evaluated(wanted, api), false),
+            Ok(status) => ((status.evaluated(wanted, api), true), heard),
             Err(why) => {
                 tracing::warn!(%why, url = %self.url, "a TokenReview got no answer");
-                (Err(why), is_away)
+                ((Err(why), false), heard)
             }
         }
     }
+}
+
+/// How long a token lasts by its own word, if it is a JWT that says so. Whoever took it for somebody's has verified it.
+fn lasts(token: &str) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Claims {
+        exp: f64,
+    }
+    let mut parts = token.split('.');
+    let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else { return None };
+    let claims: Claims = serde_json::from_slice(&RAW_URL.decode(payload).ok()?).ok()?;
+    let ends = Duration::try_from_secs_f64(claims.exp.max(0.0)).ok()?;
+    Some(ends.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
 fn client(flag: &str, kubeconfig: &Kubeconfig, timeout: Duration) -> Result<Client, ProvidersError> {
@@ -285,7 +326,6 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use client::testing::Reaction;
     use proptest::prelude::*;
@@ -298,40 +338,138 @@ mod tests {
         TokenReviewVersion::V1.status(body.as_bytes())?.evaluated(&texts(&["a", "b"]), &texts(&["a", "c"]))
     }
 
-    /// What was said last counts while there is no answer; that a token is nobody's as well.
+    /// A server that says what it is told to, and a reviewer that asks it for each request.
+    struct Bench {
+        says: Arc<Mutex<Reaction>>,
+        other: client::testing::Server,
+        reviewer: TokenReviewer,
+    }
+
+    impl Bench {
+        async fn new() -> Self {
+            let says = Arc::new(Mutex::new(Reaction::Drop));
+            let react = says.clone();
+            let other = client::testing::Server::start(move |_| react.lock().clone()).await;
+            let mut file = tempfile::NamedTempFile::new().expect("a file");
+            file.write_all(other.kubeconfig("").as_bytes()).expect("written");
+            let kubeconfig = Kubeconfig::read("--a-flag", file.path()).expect("good");
+            let presence = Presence::new(Duration::from_secs(60)).away_after(Duration::from_millis(300));
+            let mut reviewer = TokenReviewer::new(Way::Cluster(&kubeconfig, presence)).expect("a reviewer");
+            reviewer.keeps = Duration::ZERO;
+            Self { says, other, reviewer }
+        }
+
+        fn says(&self, status: &Value) {
+            *self.says.lock() = Reaction::json(&json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status}));
+        }
+
+        fn says_jane(&self) {
+            self.says(&json!({"authenticated": true, "user": {"username": "jane"}, "audiences": ["a"]}));
+        }
+
+        fn is_away(&self) {
+            *self.says.lock() = Reaction::Drop;
+        }
+
+        async fn who(&self, token: &str) -> Result<Option<String>, String> {
+            let (until, audiences) = (Instant::now() + Duration::from_secs(20), ["a".to_owned()]);
+            let reviewed = self.reviewer.review(token, &audiences, &audiences, IpAddr::from([127, 0, 0, 1]), until);
+            reviewed.await.expect("there is room").map(|authenticated| authenticated.map(|authenticated| authenticated.user.name.clone()))
+        }
+
+        /// Until it is noticed that the server answers.
+        async fn is_back(&self) {
+            while self.reviewer.presence.is_away() {
+                let _ = self.who("somebody else").await;
+            }
+        }
+    }
+
+    fn jane() -> Result<Option<String>, String> {
+        Ok(Some("jane".to_owned()))
+    }
+
+    /// Whom it named last counts while there is no answer; what it said since then, in whatever words, does away with that.
     #[tokio::test]
     async fn the_last_answer_counts_while_there_is_none() {
-        let state = Arc::new(AtomicUsize::new(0));
-        let other = client::testing::Server::start({
-            let state = state.clone();
-            move |_| {
-                let status = json!({"authenticated": state.load(Ordering::Relaxed) == 0, "user": {"username": "jane"}, "audiences": ["a"]});
-                let review = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status});
-                if state.load(Ordering::Relaxed) == 2 { Reaction::Drop } else { Reaction::json(&review) }
+        for refusal in [json!({"authenticated": false}), json!({"authenticated": false, "error": "the token is revoked"})] {
+            let bench = Bench::new().await;
+            bench.says_jane();
+            assert_eq!(bench.who("t").await, jane());
+            bench.is_away();
+            assert_eq!(bench.who("t").await, jane());
+            assert!(bench.who("u").await.is_err(), "nobody has said whose it is");
+            bench.says(&refusal);
+            bench.is_back().await;
+            assert_ne!(bench.who("t").await, jane());
+            bench.is_away();
+            assert_eq!(bench.who("t").await, Ok(None), "{refusal}");
+        }
+    }
+
+    /// One question that fails is no sign that nobody answers, nor is an answer that is too long.
+    #[tokio::test]
+    async fn nothing_counts_of_a_server_that_answers() {
+        let bench = Bench::new().await;
+        bench.says_jane();
+        assert_eq!(bench.who("t").await, jane());
+        *bench.says.lock() = Reaction::Answer(200, "application/json", vec![b' '; ANSWER_BYTES_MAX + 1].into());
+        assert!(bench.who("t").await.is_err());
+        *bench.says.lock() = Reaction::Answer(503, "text/plain", "busy".into());
+        let (asked, others) = tokio::join!(bench.who("t"), async {
+            for _ in 0..20 {
+                bench.reviewer.presence.ask(false, async || ((), Heard::Answer)).await;
+                tokio::time::sleep(Duration::from_millis(25)).await;
             }
-        })
-        .await;
-        let mut file = tempfile::NamedTempFile::new().expect("a file");
-        file.write_all(other.kubeconfig("").as_bytes()).expect("written");
-        let kubeconfig = Kubeconfig::read("--a-flag", file.path()).expect("good");
-        let mut reviewer = TokenReviewer::new(Way::Cluster(&kubeconfig, Duration::from_secs(60))).expect("a reviewer");
-        // Each request is a question.
-        reviewer.keeps = Duration::ZERO;
-        let audiences = ["a".to_owned()];
-        let authenticate = async |token: &str| {
-            let until = Instant::now() + Duration::from_secs(20);
-            let reviewed =
-                reviewer.review(token, &audiences, &audiences, IpAddr::from([127, 0, 0, 1]), until).await.expect("there is room");
-            reviewed.map(|authenticated| authenticated.map(|authenticated| authenticated.user.name.clone()))
-        };
-        assert_eq!(authenticate("t").await, Ok(Some("jane".to_owned())));
-        state.store(2, Ordering::Relaxed);
-        assert_eq!(authenticate("t").await, Ok(Some("jane".to_owned())));
-        assert!(authenticate("u").await.is_err(), "nobody has said whose it is");
-        state.store(1, Ordering::Relaxed);
-        assert_eq!(authenticate("t").await, Ok(None));
-        state.store(2, Ordering::Relaxed);
-        assert_eq!(authenticate("t").await, Ok(None));
+        });
+        assert_eq!((asked.is_err(), others), (true, ()), "it is busy");
+    }
+
+    /// While it is away nobody waits for it, and one question at a time finds out when it is back.
+    #[tokio::test]
+    async fn nobody_waits_for_who_is_away() {
+        let bench = Bench::new().await;
+        bench.says_jane();
+        assert_eq!(bench.who("t").await, jane());
+        bench.is_away();
+        assert_eq!(bench.who("t").await, jane());
+        *bench.says.lock() = Reaction::Hang;
+        // What is asked in the background just after a failure would not be asked.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let asked = bench.other.asked().len();
+        let began = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(bench.who("t").await, jane());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(began.elapsed() < Duration::from_secs(5) && bench.other.asked().len() == asked + 1, "{}", bench.other.asked().len());
+    }
+
+    /// A token does not outlast its own word, and what is no such token lasts.
+    #[tokio::test]
+    async fn a_token_ends_when_it_says() {
+        let of = |claims: &str| format!("x.{}.y", RAW_URL.encode(claims));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
+        assert!(lasts(&of(&format!(r#"{{"exp":{}}}"#, now + 60))).is_some_and(|left| left.as_secs().abs_diff(60) <= 1));
+        assert_eq!((lasts(&of(r#"{"exp":1.5}"#)), lasts(&of(r#"{"exp":-1}"#))), (Some(Duration::ZERO), Some(Duration::ZERO)));
+        for other in ["", "a.b.c", "a.b", &of("{}"), &of(r#"{"exp":"1"}"#), &of(r#"{"exp":1e300}"#)] {
+            assert_eq!(lasts(other), None, "{other}");
+        }
+        let bench = Bench::new().await;
+        bench.says_jane();
+        let (over, lasting) = (of(r#"{"exp":1}"#), of(&format!(r#"{{"exp":{}}}"#, now + 3_600)));
+        assert_eq!((bench.who(&over).await, bench.who(&lasting).await), (jane(), jane()));
+        bench.is_away();
+        assert_eq!((bench.who(&lasting).await, bench.who(&over).await.is_err()), (jane(), true));
+    }
+
+    /// Tokens of nobody push out nobody's.
+    #[tokio::test]
+    async fn refusals_are_kept_only_over_somebody() {
+        let bench = Bench::new().await;
+        bench.says(&json!({"authenticated": false}));
+        assert_eq!(bench.who("t").await, Ok(None));
+        assert!(bench.reviewer.before.lock().is_empty());
     }
 
     #[test]
