@@ -66,6 +66,12 @@ pub(super) fn make(backend: &Backend, prefix: &str, config: &Config, metrics: &A
     }
     let source = Arc::new(Source::new(at, prefix).map_err(wrong)?);
     tracing::info!(upstream = source.server(), "the objects come from an API server");
+    for name in asked.policy.unknown(catalogue::built_in_storages()) {
+        tracing::warn!(
+            name,
+            "--resources or --exclude-resources names no resource of Kubernetes' own: it is a custom resource's, or mistaken"
+        );
+    }
     let (reflectors, commands, clock) = Reflectors::new(source.clone(), asked.policy.clone());
     let feeds = Feeds::OfEach { commands, clock: Box::new(Reflectors::clock) };
     let upstream = Upstream { source, policy: asked.policy.clone(), consistent_reads: asked.consistent_reads };

@@ -1,11 +1,17 @@
 //! Which resources are followed: those that are named, or each when it is first asked for; never what is denied, and Secrets only when they are named.
 
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::Storage;
 
 /// Resources that are followed only when they are named.
 const ONLY_NAMED: &[(&str, &str)] = &[("", "secrets")];
+
+/// The resource that is followed whatever is named: it says which custom resources there are.
+const DEFINITIONS: (&str, &str) = ("customresourcedefinitions", "apiextensions.k8s.io");
 
 /// A resource as flags name it: `pods`, `deployments.apps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +58,18 @@ impl Wanted {
     }
 
     fn is(&self, storage: &Storage) -> bool {
-        (&*self.resource, &*self.group) == (&*storage.resource, &*storage.group)
+        self.name() == (&*storage.resource, &*storage.group)
+    }
+
+    fn name(&self) -> (&str, &str) {
+        (&self.resource, &self.group)
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.resource)?;
+        if self.group.is_empty() { Ok(()) } else { write!(out, ".{}", self.group) }
     }
 }
 
@@ -63,10 +80,18 @@ impl Policy {
         self.follows(storage) == Follows::Always
     }
 
-    /// When this resource is followed. Definitions always are: they say which custom resources there are.
+    /// The names that are none of these resources': of custom resources, or mistaken.
+    #[must_use]
+    pub fn unknown<'a>(&self, known: impl Iterator<Item = &'a Arc<Storage>>) -> Vec<String> {
+        let known: HashSet<(&str, &str)> = known.map(|storage| (&*storage.resource, &*storage.group)).chain([DEFINITIONS]).collect();
+        let names = self.named.iter().flatten().chain(&self.denied);
+        names.filter(|wanted| !known.contains(&wanted.name())).map(Wanted::to_string).collect()
+    }
+
+    /// When this resource is followed. Definitions always are.
     pub(crate) fn follows(&self, storage: &Storage) -> Follows {
         let is_in = |wanted: &[Wanted]| wanted.iter().any(|wanted| wanted.is(storage));
-        if (&*storage.group, &*storage.resource) == ("apiextensions.k8s.io", "customresourcedefinitions") {
+        if (&*storage.resource, &*storage.group) == DEFINITIONS {
             return Follows::Always;
         }
         let is_only_named = ONLY_NAMED.contains(&(&storage.group, &storage.resource));
@@ -87,6 +112,18 @@ mod tests {
 
     fn storage(resource: &str, group: &str) -> Storage {
         Storage { resource: resource.to_owned(), group: group.to_owned(), ..Storage::test_config_maps() }
+    }
+
+    #[test]
+    fn names_of_nothing_are_told() {
+        let wanted = |names: &[&str]| names.iter().map(|name| Wanted::parse(name).expect("a name")).collect::<Vec<_>>();
+        let policy = Policy {
+            named: Some(wanted(&["pods", "deployment.apps", "customresourcedefinitions.apiextensions.k8s.io"])),
+            denied: wanted(&["widgets.ex.io", "pods"]),
+            ..Policy::default()
+        };
+        let known = [Arc::new(storage("pods", "")), Arc::new(storage("deployments", "apps"))];
+        assert_eq!(policy.unknown(known.iter()), ["deployment.apps", "widgets.ex.io"]);
     }
 
     #[test]
