@@ -47,7 +47,7 @@ use super::{
 use follow::Follow;
 use proof::Proof;
 use standing::not_followed;
-pub(super) use standing::{asked, asks_table};
+pub(super) use standing::{asked, asks_table, read};
 
 use ::reload::{FileError, Named, Reload, Reloaded};
 use auth::{ANONYMOUS, AUTHENTICATED, User};

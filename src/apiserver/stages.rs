@@ -167,7 +167,17 @@ impl Stages {
         let api = &self.api;
         let destination = match &self.replica {
             None => Destination::Here,
-            Some(replica) => answerer::decide(api, replica, &authenticated, request.headers()).await,
+            Some(replica) => {
+                let destination = answerer::decide(api, replica, &authenticated, request.headers());
+                match answerer::awaited(api, replica, &destination, &authenticated, request.headers()) {
+                    None => destination,
+                    // Boxed, as what is rare.
+                    Some(resource) => match Box::pin(answerer::loaded(api, replica, &resource, &authenticated)).await {
+                        Ok(()) => answerer::decide(api, replica, &authenticated, request.headers()),
+                        Err(refused) => return refused,
+                    },
+                }
+            }
         };
         if !destination.judges_impersonation()
             && let Err(refused) = act_as(api, &mut authenticated, &mut request).await
@@ -182,7 +192,13 @@ impl Stages {
         let mut response = match (&self.replica, destination) {
             (None, _) | (_, Destination::Here) => here(request, None).await,
             // Boxed, as what is rare.
-            (Some(replica), Destination::Upstream(handed)) => Box::pin(replica.answer(handed, &authenticated, request, here)).await,
+            (Some(replica), Destination::Upstream(handed)) => {
+                let response = Box::pin(replica.answer(handed, &authenticated, request, here)).await;
+                if response.status().is_success() {
+                    replica.want(api, &authenticated.line);
+                }
+                response
+            }
             (Some(replica), Destination::Either(handed)) => {
                 let again = copy(&request);
                 let response = here(request, None).await;
@@ -211,6 +227,9 @@ impl Stages {
             Ok(allowed) => allowed,
             Err(refused) => return refused,
         };
+        if let Some(replica) = &self.replica {
+            replica.want(&self.api, &authenticated.line);
+        }
         let authorized = Authorized::new(authenticated, allowed, watch);
         match kept {
             Some(kept) => {

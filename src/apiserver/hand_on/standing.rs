@@ -63,6 +63,15 @@ impl Replica {
         resource.served.is_custom() || self.follow.reads(&resource.served, part)
     }
 
+    /// Has what a request reads followed, where that is from when it is first asked for. Only once it is known that its user may read it: nobody else is to have it loaded.
+    pub(in super::super) fn want(&self, api: &Api, line: &RequestLine) {
+        if self.is_source
+            && let Some(resource) = read(api, self, line)
+        {
+            resource.handle.published.fed().want();
+        }
+    }
+
     /// Whether upstream's release shows a resource as this server does: the objects, and their Tables where one is asked for.
     fn shows(&self, resource: &Resource, is_table: bool) -> bool {
         resource.served.is_custom() || self.follow.shows(&resource.served, is_table)
@@ -118,6 +127,30 @@ pub(in super::super) fn asked(
     }
 }
 
+/// The resource of a path, if upstream has it as this server has it, and this server could know what is asked of it.
+fn ours<'r>(resources: &'r ServedResources, replica: &Replica, path: &ResourcePath, method: &Method) -> Option<&'r Arc<Resource>> {
+    if path.odd != Odd::default() || path.check_name().is_err() {
+        return None;
+    }
+    if resources.catalogue.review(&path.group, &path.version, &path.resource).is_some() {
+        return None;
+    }
+    let resource = resources.find(&path.group, &path.version, &path.resource)?;
+    if !is_in_scope(resource, path, method) || !replica.is_ours(resource, path.subresource.as_deref()) {
+        return None;
+    }
+    let is_of = |included: &Arc<Included>| path.namespace.as_deref().is_some_and(|namespace| included.has(namespace));
+    resource.handle.included.as_ref().is_none_or(is_of).then_some(resource)
+}
+
+/// The resource that a request reads, if it is this server's to know.
+pub(in super::super) fn read(api: &Api, replica: &Replica, line: &RequestLine) -> Option<Arc<Resource>> {
+    match &line.route {
+        Ok(Route::Resource(path)) if line.method == Method::GET => ours(&api.resources.load(), replica, path, &line.method).cloned(),
+        _ => None,
+    }
+}
+
 fn resource(
     api: &Api,
     replica: &Replica,
@@ -126,23 +159,7 @@ fn resource(
 ) -> RequestClass {
     let resources = api.resources.load();
     let absent = RequestClass::Resource { availability: Availability::Absent, foreign_part: false };
-    if path.odd != Odd::default() || path.check_name().is_err() {
-        return absent;
-    }
-    if resources.catalogue.review(&path.group, &path.version, &path.resource).is_some() {
-        return absent;
-    }
-    let Some(resource) = resources.find(&path.group, &path.version, &path.resource) else { return absent };
-    if !is_in_scope(resource, path, method) || !replica.is_ours(resource, path.subresource.as_deref()) {
-        return absent;
-    }
-    let is_of = |included: &Arc<Included>| path.namespace.as_deref().is_some_and(|namespace| included.has(namespace));
-    if !resource.handle.included.as_ref().is_none_or(is_of) {
-        return absent;
-    }
-    if replica.is_source && *method == Method::GET {
-        resource.handle.published.fed().want();
-    }
+    let Some(resource) = ours(&resources, replica, path, method) else { return absent };
     let known = resource.handle.published.known();
     let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
     let standing = match known.is_ready() {

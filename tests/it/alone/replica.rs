@@ -1,6 +1,7 @@
 //! A read replica in front of an API server of the same etcd: here another watchcache, which writes, on `watchcache store`. And in front of a server in this test
 //! that answers as no API server should.
 
+mod fed;
 mod included;
 mod layout;
 mod shared;

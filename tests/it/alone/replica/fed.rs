@@ -1,0 +1,42 @@
+//! A server whose objects come from an API server, which is another watchcache here.
+
+use super::*;
+
+const LIMITS: &str = "/api/v1/namespaces/default/limitranges";
+
+/// Who may not read a resource has it not loaded, and is told so at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_who_may_read_has_it_loaded() -> Outcome {
+    let cluster = Cluster::start().await?;
+    let (site, at) = (&cluster.site, free_address()?);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+    command.args(["serve", "--insecure-port=0"]).args(site.fed_by(cluster.upstream_at)?).args(site.listening(at));
+    let running = site.start("fed", command)?;
+    let (admin, jane) = (site.client(at), site.client_of(at, "janetoken"));
+    running.ready(&admin).await.map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    for query in ["", "/a", "?watch=1&resourceVersion=1"] {
+        assert_eq!(jane.fetch(&format!("{LIMITS}{query}")).await?.status, 403, "{query}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}: a watch that may not be waits for nothing", began.elapsed());
+    sleep(Duration::from_secs(2)).await;
+    let handed = handed_on(&admin, "loading").await?;
+    asked(&admin, ("GET", &format!("{LIMITS}?resourceVersion=0")), None, 200).await?;
+    assert_eq!(handed_on(&admin, "loading").await?, handed + 1, "it was not loaded for jane");
+    let loaded = async {
+        loop {
+            let handed = handed_on(&admin, "loading").await?;
+            asked(&admin, ("GET", &format!("{LIMITS}?resourceVersion=0")), None, 200).await?;
+            if handed_on(&admin, "loading").await? == handed {
+                return Ok::<_, Failure>(());
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(SOON, loaded).await??;
+    // A watch may be the first to ask.
+    let handed = handed_on(&admin, "loading").await?;
+    admin.watch("/api/v1/namespaces/default/resourcequotas?watch=1&resourceVersion=0").await?.map_err(|answer| format!("{answer:?}"))?;
+    assert_eq!(handed_on(&admin, "loading").await?, handed, "it waits until it is loaded");
+    Ok(())
+}
