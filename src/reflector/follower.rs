@@ -311,7 +311,7 @@ impl Follower {
                     self.progress(progress)?;
                     continue;
                 }
-                () = fed.asked(), if asking.is_none() && !self.machine.is_last_open() => {
+                () = fed.asked(), if asking.is_none() => {
                     let (from, rest) = (self.machine.known(), self.progress_rest());
                     asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), from, rest)));
                     continue;

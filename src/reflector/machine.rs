@@ -93,7 +93,7 @@ impl Machine {
     }
 
     /// Whether the last revision may have had more keys than were told.
-    pub(crate) fn is_last_open(&self) -> bool {
+    fn is_last_open(&self) -> bool {
         self.is_last_open && self.known == self.last
     }
 

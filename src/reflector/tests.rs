@@ -383,9 +383,9 @@ async fn questions_for_progress_have_pauses() {
     cases.join_all().await;
 }
 
-/// While more of the last revision may come, no other watch can tell that nothing has happened since: it begins after that revision.
+/// After a deletion nothing more may come for a minute: reads that must be new do not wait for it.
 #[tokio::test]
-async fn an_open_revision_is_not_proven() {
+async fn a_resource_whose_last_change_was_a_deletion_is_proven() {
     let bench = Bench::before(|asked| match asked.uri.query().unwrap_or("") {
         query if query.contains("sendInitialEvents") => open(&[put("a", 3), end(7), gone("a", 9)]),
         query if query.contains("timeoutSeconds=3&") => open(&[bookmark(50)]),
@@ -393,8 +393,7 @@ async fn an_open_revision_is_not_proven() {
     })
     .await;
     bench.has("9:").await;
-    assert!(bench.handle.published.wait_for(Revision(50), Duration::from_millis(300)).await.is_err());
-    assert_eq!(bench.asked().len(), 1, "{:?}", bench.asked());
+    assert!(bench.handle.published.wait_for(Revision(50), Duration::from_secs(2)).await.is_ok());
 }
 
 /// A resource that upstream does not keep in memory gets no bookmark: nobody waits for one again.
