@@ -102,7 +102,7 @@ impl Table {
         Self { columns: columns::custom(&named).into(), want: cells.want(), cells: Cells::Custom(cells), storage }
     }
 
-    /// That of a Scale, which is no stored object: for [`crate::Encoder::written`] alone. Those of built-ins have a printer, those of custom resources
+    /// That of a Scale, which is no stored object: for [`crate::Encoder::render`] alone. Those of built-ins have a printer, those of custom resources
     /// columns that apiextensions makes up (`getScaleColumnsForVersion`).
     #[must_use]
     pub fn of_scale(custom: bool) -> Self {
