@@ -9,9 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::Controllers;
-use storage::write::{
-    Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions, write_gate::Permission,
-};
+use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, write_gate::Permission};
 
 /// Where it is, and what it is called.
 const NAMESPACE: &str = "kube-system";
@@ -45,14 +43,7 @@ async fn keep(controllers: &Controllers) -> Result<(), WriteError> {
         return Err(WriteError::NotYet("configmaps are not loaded yet".to_owned()));
     }
     let place = |name: &str| ObjectRef { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
-    let ask = |name: &str| WriteRequest {
-        target: place(name),
-        part: Part::Main,
-        options: WriteOptions::default(),
-        approval: None,
-        audit_hook: None,
-        requester: None,
-    };
+    let ask = |name: &str| WriteRequest::by_server(place(name));
     let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
     let found: Option<Value> = found.and_then(|found| serde_json::from_slice(&found).ok());
     let data: BTreeMap<String, String> =

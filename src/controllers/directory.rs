@@ -18,7 +18,7 @@ use cache::state::snapshot::Known;
 use go::yaml::reader;
 use model::Object;
 use registry::Resource;
-use storage::write::{Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions};
+use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef};
 
 /// Between two looks at the directory.
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -267,14 +267,7 @@ async fn change(
         let Some(object) = to(before.clone()) else { return Ok(false) };
         let is_new = before.is_none();
         let place = if is_new { ObjectRef { name: String::new(), ..place } } else { place };
-        let ask = WriteRequest {
-            target: place,
-            part: Part::Main,
-            options: WriteOptions::default(),
-            approval: None,
-            requester: None,
-            audit_hook: None,
-        };
+        let ask = WriteRequest::by_server(place);
         let body = object.to_string();
         let outcome = if is_new {
             controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await

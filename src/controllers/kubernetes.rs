@@ -7,9 +7,7 @@ use std::{net::IpAddr, time::Duration};
 use serde_json::{Value, json};
 
 use super::{Advertised, Controllers};
-use storage::write::{
-    Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions, write_gate::Permission,
-};
+use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, write_gate::Permission};
 
 /// How often we look whether they are as they should be, as kube-apiserver does.
 const POLL_EVERY: Duration = Duration::from_secs(10);
@@ -58,14 +56,7 @@ async fn keep(controllers: &Controllers, all: &[Desired]) -> Result<(), WriteErr
         }
         let place = |name: &str| ObjectRef { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
         let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
-        let ask = |name: &str| WriteRequest {
-            target: place(name),
-            part: Part::Main,
-            options: WriteOptions::default(),
-            approval: None,
-            requester: None,
-            audit_hook: None,
-        };
+        let ask = |name: &str| WriteRequest::by_server(place(name));
         let body = || object.to_string();
         let written = match found {
             None => controllers.writer.create(&ask(""), Syntax::Json, body().as_bytes(), &mut Vec::new()).await,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Controllers;
-use storage::write::{Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions};
+use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef};
 
 /// `start-system-namespaces-controller` of kube-apiserver makes these.
 const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -38,14 +38,7 @@ async fn make(controllers: &Controllers) -> Result<(), WriteError> {
             continue;
         }
         let place = ObjectRef { resource: resource.clone(), namespace: None, name: String::new() };
-        let ask = WriteRequest {
-            target: place,
-            part: Part::Main,
-            options: WriteOptions::default(),
-            approval: None,
-            requester: None,
-            audit_hook: None,
-        };
+        let ask = WriteRequest::by_server(place);
         let body = json!({"metadata": {"name": name}}).to_string();
         match controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await {
             Ok(_) => tracing::info!(namespace = name, "created a default namespace"),

@@ -14,13 +14,7 @@ use auth::authz::bootstrap::{Object, Step, objects, reconcile};
 use auth::authz::rbac::GROUP;
 use cache::state::snapshot::Known;
 use registry::Resource;
-use storage::write::{
-    Part, Syntax, WriteRequest,
-    failure::WriteError,
-    object_ref::ObjectRef,
-    options::{DeleteOptions, WriteOptions},
-    write_gate::Permission,
-};
+use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::DeleteOptions, write_gate::Permission};
 
 /// Wait before another try when one has failed, and between looks at roles that change all the time.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -82,14 +76,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
                 changed += 1;
             }
         }
-        let ask = WriteRequest {
-            target: ObjectRef { name: String::new(), ..place },
-            part: Part::Main,
-            options: WriteOptions::default(),
-            approval: None,
-            requester: None,
-            audit_hook: None,
-        };
+        let ask = WriteRequest::by_server(ObjectRef { name: String::new(), ..place });
         match controllers.writer.create(&ask, Syntax::Json, desired.value.to_string().as_bytes(), &mut Vec::new()).await {
             // The cache is behind.
             Ok(_) | Err(WriteError::AlreadyExists { .. }) => {}

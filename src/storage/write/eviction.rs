@@ -6,11 +6,8 @@ use time::OffsetDateTime;
 use super::{
     WriteRequest, Writer,
     body::{Expected, Syntax},
-    decode::DecodedBody,
     delete,
     failure::{StatusSubject, WriteError},
-    in_namespace, is_large,
-    metadata::{Found, dedup_owners},
     object_ref::{Current, ObjectRef},
     options::{DeleteOptions, DeleteOptionsError},
     strategy::Part,
@@ -52,18 +49,11 @@ impl Writer {
         body: &[u8],
         warnings: &mut Vec<String>,
     ) -> Result<Evicted, WriteError> {
-        let mut eviction = {
+        let eviction = {
             let _admitted = self.offload.admit(false, body.len()).await;
-            self.offload.run(is_large(body), || DecodedBody::read_audited(&EVICTION, request, syntax, body)).await?.into_tree(warnings)
+            self.action(&EVICTION, request, syntax, body, warnings).await?
         };
         let target = &request.target;
-        in_namespace(target, &eviction)?;
-        warnings.extend(dedup_owners(&mut eviction, Found::Sent));
-        self.check_namespace(target).await?;
-        request.approve(&eviction, None)?;
-        if tree::text(&eviction, &["metadata", "name"]) != target.name {
-            return Err(WriteError::BadRequest("name in URL does not match name in Eviction object".to_owned()));
-        }
         let options = options(&eviction, target, request.options.dry_run)?;
         let Some(pod) = self.evict_unguarded(target, &options).await? else { return Ok(Evicted::Deleted) };
         let mut budgets = self.budgets(target, &pod.tree).await?;

@@ -114,6 +114,12 @@ pub type AuditHook<'a> = dyn Fn(&Value) + Send + Sync + 'a;
 pub type Approval<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), WriteError> + Send + Sync + 'a;
 
 impl WriteRequest<'_> {
+    /// A write of the server itself, of all but the status.
+    #[must_use]
+    pub fn by_server(target: ObjectRef) -> Self {
+        Self { target, part: Part::Main, options: WriteOptions::default(), approval: None, requester: None, audit_hook: None }
+    }
+
     fn audit(&self, object: &Value) {
         if let Some(audit_hook) = self.audit_hook {
             audit_hook(object);
@@ -283,9 +289,7 @@ impl Writer {
         let _admitted = self.admit(&request.target, false, body.len()).await;
         let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, syntax, body)).await?.into_tree(warnings);
         let target = &request.target;
-        in_namespace(target, &object)?;
-        is_named(target, &object)?;
-        warnings.extend(dedup_owners(&mut object, Found::Sent));
+        is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
         if creates && self.known(target).is_none() {
             self.check_namespace(target).await?;
@@ -344,9 +348,7 @@ impl Writer {
                 warnings.clear();
                 let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
                 let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
-                in_namespace(target, &patched)?;
-                is_named(target, &patched)?;
-                warnings.extend(dedup_owners(&mut patched, Found::Patched));
+                is_of(target, &mut patched, Found::Patched, warnings)?;
                 request.approve(&patched, Some(&shown))?;
                 updated(target, request.part, current, patched, warnings)
             })
@@ -419,6 +421,14 @@ fn written(done: WriteOutcome) -> Written {
         WriteOutcome::Removed { was, shown, .. } => (shown.unwrap_or(was), false, None),
     };
     Written { object, created, stored }
+}
+
+/// Judges whether what was sent, or made by a patch, is the object on the URL, and takes away its owners that stand twice.
+fn is_of(target: &ObjectRef, object: &mut Value, found: Found, warnings: &mut Vec<String>) -> Result<(), WriteError> {
+    in_namespace(target, object)?;
+    is_named(target, object)?;
+    warnings.extend(dedup_owners(object, found));
+    Ok(())
 }
 
 /// Spec api-surface §5.1 step 4.

@@ -7,8 +7,8 @@ use super::{
     body::{Expected, Syntax},
     decode::DecodedBody,
     failure::{StatusSubject, WriteError},
-    in_namespace, is_large, is_large_patch, is_named,
-    metadata::{self, Found, dedup_owners},
+    is_large, is_large_patch, is_of,
+    metadata::{self, Found},
     object_ref::{Current, ObjectRef},
     patch::printed::{go_type, printed},
     patch_request::{PatchKind, PatchRequest},
@@ -111,9 +111,7 @@ impl Writer {
         let _admitted = self.admit(target, false, body.len()).await;
         let sent = self.offload.run(is_large(body), || DecodedBody::read_audited(&SCALE, request, syntax, body)).await;
         let mut scale = sent.map_err(|error| unread(target.served(), error))?.into_tree(warnings);
-        in_namespace(target, &scale)?;
-        is_named(target, &scale)?;
-        warnings.extend(dedup_owners(&mut scale, Found::Sent));
+        is_of(target, &mut scale, Found::Sent, warnings)?;
         let uid = tree::text(&scale, &["metadata", "uid"]);
         self.scale(request, false, Preconditions { uid, revision: "" }, |_| Ok(scale.clone())).await
     }
@@ -135,9 +133,7 @@ impl Writer {
         self.scale(request, is_large, Preconditions::default(), |scale| {
             warnings.clear();
             let mut scale = DecodedBody::patched(&SCALE, &request.options, &patch, scale)?.into_tree(warnings);
-            in_namespace(&request.target, &scale)?;
-            is_named(&request.target, &scale)?;
-            warnings.extend(dedup_owners(&mut scale, Found::Patched));
+            is_of(&request.target, &mut scale, Found::Patched, warnings)?;
             Ok(scale)
         })
         .await

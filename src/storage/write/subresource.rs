@@ -1,4 +1,4 @@
-//! `pods/binding`: the scheduler gives a pod its node (spec api-surface §1.3).
+//! Subresources that do something with their object, and `pods/binding`: the scheduler gives a pod its node (spec api-surface §1.3).
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -20,6 +20,27 @@ use model::invalid::FieldError;
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", custom: false };
 
 impl Writer {
+    /// Decodes the body of a POST to a subresource that does something with the object it names: of this kind, and approved.
+    pub(super) async fn action(
+        &self,
+        kind: &Expected<'_>,
+        request: &WriteRequest<'_>,
+        syntax: Syntax,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, WriteError> {
+        let decoded = self.offload.run(is_large(body), || DecodedBody::read_audited(kind, request, syntax, body)).await?;
+        let (target, mut action) = (&request.target, decoded.into_tree(warnings));
+        in_namespace(target, &action)?;
+        warnings.extend(dedup_owners(&mut action, Found::Sent));
+        self.check_namespace(target).await?;
+        request.approve(&action, None)?;
+        if tree::text(&action, &["metadata", "name"]) != target.name {
+            return Err(WriteError::BadRequest(format!("name in URL does not match name in {} object", kind.kind)));
+        }
+        Ok(action)
+    }
+
     /// POST of `pods/NAME/binding`.
     ///
     /// # Errors
@@ -32,16 +53,8 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<(), WriteError> {
         let _admitted = self.admit(&request.target, false, body.len()).await;
-        let mut binding =
-            self.offload.run(is_large(body), || DecodedBody::read_audited(&BINDING, request, syntax, body)).await?.into_tree(warnings);
+        let binding = self.action(&BINDING, request, syntax, body, warnings).await?;
         let target = &request.target;
-        in_namespace(target, &binding)?;
-        warnings.extend(dedup_owners(&mut binding, Found::Sent));
-        self.check_namespace(target).await?;
-        request.approve(&binding, None)?;
-        if tree::text(&binding, &["metadata", "name"]) != target.name {
-            return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
-        }
         validate(&binding)?;
         let now = tree::now();
         self.change(target, ReadFrom::Cache, request.options.dry_run, false, |current| {
