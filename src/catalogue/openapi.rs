@@ -3,6 +3,7 @@
 //! As with discovery, they list what is answered and nothing else. What people read, descriptions and defaults, is not there.
 
 mod paths;
+mod recorded;
 mod schemas;
 mod swagger;
 
@@ -19,6 +20,8 @@ use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha512};
 
 use super::{Catalogue, GroupVersion, Offer, served::api_version};
+pub use recorded::{built_in_schema_name, built_in_schemas, built_in_schemas_of};
+
 use paths::{path_of_review, paths_of};
 use schemas::{Schemas, SpecVersion, text};
 

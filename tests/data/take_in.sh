@@ -19,7 +19,7 @@ law=$(sed -n 's/^const KUBERNETES: &str = "v\(.*\)";/\1/p' "$root/src/catalogue/
 "$peers/kube-apiserver" --version | grep -qF "v$release" || { echo "$peers has another kube-apiserver" >&2; exit 1; }
 mkdir -p "$out/tree/tests" "$out/tree/src" "$out/log" "$out/differences"
 cp -r "$root/tests/data" "$root/tests/peers" "$out/tree/tests/"
-for folder in kube codec/table auth/authz/bootstrap; do
+for folder in catalogue catalogue/openapi codec/table auth/authz/bootstrap; do
   mkdir -p "$out/tree/src/$folder"
   find "$root/src/$folder" -maxdepth 1 -type f ! -name '*.rs' -exec cp {} "$out/tree/src/$folder/" \;
 done
@@ -35,8 +35,8 @@ done
 
 # plain FILE: without what is another one each time.
 plain() {
-  sed -E 's/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/UID/g; s/20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z/TIME/g
-    s/\\?"resourceVersion\\?": ?\\?"[0-9]+\\?"/"resourceVersion":"N"/g; s/10\.0\.[0-9]+\.[0-9]+/IP/g' "$1"
+  { if [[ $1 == *.json.gz ]]; then zcat "$1" | python3 -m json.tool; else cat "$1"; fi; } | sed -E 's/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/UID/g; s/20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z/TIME/g
+    s/\\?"resourceVersion\\?": ?\\?"[0-9]+\\?"/"resourceVersion":"N"/g; s/10\.0\.[0-9]+\.[0-9]+/IP/g'
 }
 
 for part in $parts src; do

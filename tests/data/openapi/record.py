@@ -8,9 +8,13 @@ v2.jsonl. A line: a definition as the server shows it, or what `/openapi/v2` say
 descriptions of operations, of parameters and of the members that every object or list has, which documents of ours do not have; what stands under
 `#/parameters/` is put where it is meant.
 
+src/catalogue/openapi/recorded.json.gz. What documents are made of that no rule tells: the schemas of all documents of OpenAPI v3, the parameters of operations by
+`x-kubernetes-action`, the members that custom objects, objects inside of them and their lists begin with, and the group versions of which kinds like DeleteOptions
+are told, in `/openapi/v2` and in the documents of custom resources. Its bytes depend on what is recorded and on Python's zlib alone.
+
 Needs nothing but Python.
 """
-import json, pathlib, ssl, sys, time, urllib.error, urllib.request
+import gzip, json, pathlib, ssl, sys, time, urllib.error, urllib.request
 
 KUBE, TOKEN = sys.argv[1:3]
 HERE = pathlib.Path(__file__).parent
@@ -193,5 +197,62 @@ def v2():
     print(len(paths), "paths and", len(names), "definitions")
 
 
+GVK = "x-kubernetes-group-version-kind"
+
+
+def by_action(documents):
+    """The parameters that are not of a path, of each action. One of a name in the description is of one kind."""
+    found = {}
+    for document in documents:
+        for members in document["paths"].values():
+            for of in members.values():
+                if isinstance(of, dict) and of.get("x-kubernetes-action") not in [None, "connect"]:
+                    told = [it for it in members.get("parameters", []) + of.get("parameters", []) if it["in"] != "path"]
+                    found.setdefault(of["x-kubernetes-action"], []).append(told)
+    # That of a subresource of its own, the log of a Pod, is none of these.
+    least = lambda lists: sorted(min(lists, key=len), key=lambda it: it["name"])
+    return {action: least(lists) for action, lists in found.items()}
+
+
+def recorded():
+    paths = call("GET", "/openapi/v3")["paths"]
+    documents = [document(path) for path in paths]
+    inner = {**thing(spec=STRING), "x-kubernetes-embedded-resource": True}
+    gadgets = definition("rich.ex.io", "Gadget", [version("v1", thing(inner=inner), subresources=SUBRESOURCES)])
+    call("POST", DEFINITIONS, gadgets)
+    custom = document("apis/rich.ex.io/v1")
+    call("DELETE", DEFINITIONS + "/gadgets.rich.ex.io")
+    schemas, every = {}, {}
+    for of in documents:
+        for name, schema in of["components"].get("schemas", {}).items():
+            kinds = schema.get(GVK, [])
+            # A kind of every group version is told of that of the document.
+            before = schemas.setdefault(name, schema)
+            if len(kinds) < 2 or len({(it["group"], it["version"]) for it in kinds}) < 2:
+                assert before == schema or before.get(GVK) != kinds, name
+            else:
+                every[name] = kinds[0]["kind"]
+    swagger = call("GET", "/openapi/v2")["definitions"]
+    places = lambda kinds: [[it["group"], it["version"]] for it in kinds]
+    listed = {kind: places(swagger[name][GVK]) for name, kind in every.items()}
+    kinds = listed["DeleteOptions"]
+    assert all(it == kinds for it in listed.values()), "other group versions for other kinds"
+    for name in every:
+        schemas[name] = {member: it for member, it in schemas[name].items() if member != GVK}
+    names = {it: custom["components"]["schemas"]["io.ex.rich.v1." + it]["properties"] for it in ["Gadget", "GadgetList"]}
+    head = lambda of: {member: of[member] for member in ["apiVersion", "kind", "metadata"]}
+    made = {
+        "custom_kinds": places(custom["components"]["schemas"]["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"][GVK]),
+        "every": every, "every_kinds": kinds,
+        "heads": {"embedded": head(names["Gadget"]["inner"]["properties"]), "list": head(names["GadgetList"]), "object": head(names["Gadget"])},
+        "parameters": {"built_in": by_action(documents), "custom": by_action([custom])},
+        "schemas": schemas,
+    }
+    text = json.dumps(made, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    (HERE.parents[2] / "src/catalogue/openapi/recorded.json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    print(len(schemas), "schemas,", len(text), "bytes")
+
+
+recorded()
 parameters()
 v2()
