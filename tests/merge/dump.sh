@@ -33,12 +33,14 @@ hook fieldpath/set.go '(s \*Set) ' Union Intersection Difference RecursiveDiffer
 hook fieldpath/element.go '(e PathElement) ' Compare
 hook internal/fixture/state.go '(s \*State) ' ApplyObject UpdateObject
 sed -i '/^func (tc TestCase) TestWithConverter/,$s/err := ops.run(&state)/err := dumpRun(tc, converter, \&state, i, ops)/' internal/fixture/state.go
-cp "$here/dump/dump.go.txt" internal/dump.go && mkdir -p internal/dump && mv internal/dump.go internal/dump/dump.go
+mkdir -p internal/dump/convert "$out/testdata"
+cp "$here/dump/dump.go.txt" internal/dump/dump.go
+cp "$here/dump/convert.go.txt" internal/dump/convert/main.go
 cp "$here/dump/fieldpath.go.txt" fieldpath/dump.go
 cp "$here/dump/typed.go.txt" typed/dump.go
 cp "$here/dump/fixture.go.txt" internal/fixture/dump.go
 
 SMD_DUMP=$out go test -count=1 ./fieldpath/... ./typed/... ./merge/... > "$out/go-test.log" 2>&1 || { tail -40 "$out/go-test.log"; exit 1; }
-cp -r internal/testdata "$out/testdata"
+go run ./internal/dump/convert "$out/testdata"
 wc -l "$out"/*.jsonl
 touch "$done"

@@ -14,7 +14,7 @@ use watchcache_merge::{
 };
 
 use convert::{Relation, TestConverter};
-use schema::{named_type, schema};
+use schema::schema;
 
 /// Where the cases are.
 fn lines(name: &str) -> impl Iterator<Item = Value> {
@@ -22,6 +22,11 @@ fn lines(name: &str) -> impl Iterator<Item = Value> {
         std::env::var_os("WATCHCACHE_TEST_MERGE").expect("WATCHCACHE_TEST_MERGE names the folder that tests/merge/dump.sh has filled");
     let text = std::fs::read_to_string(PathBuf::from(folder).join(name)).expect("the cases are there");
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect::<Vec<Value>>().into_iter()
+}
+
+/// The type that a reference names; `None` when it has no name, or its schema has no such type.
+fn named_type(schema: &Arc<Schema>, reference: &Value) -> Option<ParseableType> {
+    ParseableType::of(schema, reference.get("namedType")?.as_str()?)
 }
 
 fn set(written: &Value) -> Set {

@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 use watchcache_merge::{
-    ElementRelationship, ParseableType, Scalar, Schema,
+    ElementRelationship, Scalar, Schema,
     definition::{Atom, List, Map, StructField, TypeDef, TypeRef},
 };
 
@@ -20,11 +20,6 @@ pub(crate) fn schema(written: &Value) -> Arc<Schema> {
         Arc::new(Schema::new(types.map(|of| TypeDef { name: text(&of["name"]), atom: atom(of) }).collect()))
     };
     SCHEMAS.with_borrow_mut(|schemas| Arc::clone(schemas.entry(written.to_string()).or_insert_with(make)))
-}
-
-/// The type that a reference names; `None` when it has no name, or its schema has no such type.
-pub(crate) fn named_type(schema: &Arc<Schema>, reference: &Value) -> Option<ParseableType> {
-    ParseableType::of(schema, reference.get("namedType")?.as_str()?)
 }
 
 fn text(value: &Value) -> String {
