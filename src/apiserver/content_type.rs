@@ -44,7 +44,7 @@ pub(super) fn patch(headers: &HeaderMap, custom: bool) -> Result<PatchKind, Stat
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
-        "application/apply-patch+yaml" => Err(Status::unsupported_media("server-side apply is not supported yet: use client-side apply")),
+        "application/apply-patch+yaml" => Ok(PatchKind::Apply),
         _ => Err(Status::unsupported_media_type(known)),
     }
 }
@@ -129,6 +129,7 @@ mod tests {
             PatchKind::Json => "json-patch".to_owned(),
             PatchKind::Merge => "merge".to_owned(),
             PatchKind::Strategic => "strategic".to_owned(),
+            PatchKind::Apply => "apply".to_owned(),
         });
         name.unwrap_or_else(|status| refusal(&status))
     }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use axum::{extract::Request, response::Response};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header::USER_AGENT};
 use server::budget::Reservation;
 
 use super::{
@@ -104,6 +104,8 @@ impl ResourceRequest<'_> {
             return self.failed(&error.into(), &mut timer);
         }
         let call = Call::new(self, negotiated);
+        let agent =
+            request.headers().get(USER_AGENT).map_or_else(String::new, |agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
         let body = match whole_body(request.into_body(), &context.conn, context.until).await {
             Ok(Some(body)) => body,
             Ok(None) => return call.out_of_time(&mut timer),
@@ -112,7 +114,7 @@ impl ResourceRequest<'_> {
         let mut told = Vec::new();
         let answered = {
             let asker = context.asker(&context.user);
-            let done = pin!(call.done(write, &asker, &context.line.query, media, &body, &mut told));
+            let done = pin!(call.done(write, &asker, &context.line.query, media, &body, &agent, &mut told));
             call.in_time(done, &mut timer).await
         };
         let mut response = match answered {
@@ -175,6 +177,7 @@ impl Call<'_> {
         query: &Query,
         media: Result<Media, Status>,
         body: &[u8],
+        user_agent: &str,
         told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let user = asker.user;
@@ -183,6 +186,7 @@ impl Call<'_> {
         }
         let verb = match write.verb() {
             Verb::Create => Options::Create,
+            Verb::Patch if matches!(media, Ok(Media::Patch(PatchKind::Apply))) => Options::Apply,
             Verb::Patch => Options::Patch,
             _ => Options::Update,
         };
@@ -222,7 +226,8 @@ impl Call<'_> {
             };
             let approval = (!allows_all || admission.is_some()).then_some(&approval as &Approval<'_>);
             let requester = Some(Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra });
-            let ask = WriteRequest { target: self.place(), part, options: options.clone(), approval, requester, audit_hook: seen };
+            let ask =
+                WriteRequest { target: self.place(), part, options: options.clone(), approval, requester, user_agent, audit_hook: seen };
             let written = match (write, media) {
                 (Write::Bind, Media::Object(syntax)) => {
                     let bound = writer.bind(&ask, syntax, body, told).await;
@@ -426,7 +431,7 @@ fn approve(
     let name = path.name.as_deref().unwrap_or_default();
     let own = object["metadata"]["name"].as_str().unwrap_or(name);
     let named = || StatusSubject { group: path.group.clone(), kind: path.resource.clone(), name: own.to_owned() };
-    if stored.is_none() && matches!(write, Write::Replace(_)) {
+    if stored.is_none() && matches!(write, Write::Replace(_) | Write::Patch(_)) {
         let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
         let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
         let asked = Attributes { user, verb: "create", target };

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::fields_v1;
+
 pub use go::json::{float_into, go_float, revision_into, revision_len, string_into, value_into};
 
 /// Members of Go's `ObjectMeta`, in the order in which it prints them (apimachinery `meta/v1/types.go`).
@@ -32,7 +34,10 @@ pub const OBJECT_META: [&str; 16] = [
 pub fn builtin_order(object: &Map<String, Value>) -> Vec<u8> {
     let mut out = Vec::new();
     members_into(object, &["kind", "apiVersion", "metadata"], &mut out, |name, value, out| match value {
-        Value::Object(metadata) if name == "metadata" => members_into(metadata, &OBJECT_META, out, |_, value, out| value_into(value, out)),
+        Value::Object(metadata) if name == "metadata" => members_into(metadata, &OBJECT_META, out, |name, value, out| match name {
+            "managedFields" => fields_v1::entries_into(value, out),
+            _ => value_into(value, out),
+        }),
         _ => value_into(value, out),
     });
     out

@@ -19,6 +19,7 @@ pub mod encoder;
 mod encoding;
 mod event_v1;
 mod field;
+mod fields_v1;
 mod gzip_list;
 mod hpa_defaults;
 pub mod ingest;

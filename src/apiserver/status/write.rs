@@ -94,6 +94,11 @@ impl From<WriteError> for Status {
             WriteError::Conflict { of, why } => {
                 Self::about(409, Reason::Conflict, format!("Operation cannot be fulfilled on {}: {why}", named(&of)), of, Vec::new())
             }
+            WriteError::ApplyConflict { message, causes } => {
+                let cause = |(field, message)| Cause { reason: "FieldManagerConflict", message, field };
+                let causes = causes.into_iter().map(cause).collect();
+                Self::new(409, Some(Reason::Conflict), message).with(Details { causes, ..Details::default() })
+            }
             WriteError::Disrupting { why, retry_after } => {
                 let cause = Cause { reason: "DisruptionBudget", message: why, ..Cause::default() };
                 let mut status = Self::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", retry_after);

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::encode::{string_into, value_into};
+use crate::fields_v1::fields_into;
 
 /// What a JSON value is decoded into.
 pub(super) enum Shape {
@@ -13,6 +14,8 @@ pub(super) enum Shape {
     Float,
     /// Any JSON: kept, its keys sorted.
     Any,
+    /// A set of fields, in the order of its elements.
+    Fields,
     List(&'static Self),
     /// Keys of the client, sorted when written.
     Map(&'static Self),
@@ -81,6 +84,7 @@ impl Shape {
                 object_into(members.iter().filter_map(|m| Some((m.name, m.shape, map.get(m.name)?))), out);
             }
             (Self::SchemaOrFlag | Self::SchemaOrList | Self::SchemaOrNames, Value::Object(_)) => SCHEMA.write(value, out),
+            (Self::Fields, _) => fields_into(value, out),
             _ => value_into(value, out),
         }
     }
@@ -168,6 +172,7 @@ static TEXT: Shape = Shape::Text;
 static FLAG: Shape = Shape::Flag;
 static NUMBER: Shape = Shape::Number;
 static ANY: Shape = Shape::Any;
+static FIELDS: Shape = Shape::Fields;
 static TEXTS: Shape = Shape::List(&TEXT);
 static TEXT_MAP: Shape = Shape::Map(&TEXT);
 
@@ -223,7 +228,7 @@ static MANAGED: Shape = Shape::Struct(&[
     filled("apiVersion", &TEXT),
     set("time", &TEXT),
     filled("fieldsType", &TEXT),
-    set("fieldsV1", &ANY),
+    set("fieldsV1", &FIELDS),
     filled("subresource", &TEXT),
 ]);
 

@@ -6,6 +6,7 @@ use super::{
     JSON_BYTES_MAX, WriteRequest,
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
     failure::{StatusSubject, WriteError},
+    kinds, managed,
     options::{FieldValidation, WriteOptions},
     patch_request::{PatchKind, PatchRequest},
     tree, typed,
@@ -53,7 +54,10 @@ impl DecodedBody {
     }
 
     /// The same object in the version that is stored.
-    fn in_stored_version(self, expected: &Expected<'_>) -> Result<Self, WriteError> {
+    fn in_stored_version(mut self, expected: &Expected<'_>) -> Result<Self, WriteError> {
+        if !expected.custom && (expected.group, expected.kind) == ("", "Secret") {
+            kinds::encode_string_data(&mut self.tree);
+        }
         let version = Version::of(&expected.api_version(), expected.kind).filter(|_| !expected.custom);
         let (Some(version), Value::Object(sent)) = (version, &self.tree) else { return Ok(self) };
         let mut tree =
@@ -81,6 +85,17 @@ impl DecodedBody {
             },
         };
         Ok(Self { tree, warnings })
+    }
+
+    /// What an apply makes of an object, in the version that is stored.
+    pub(super) fn applied(expected: &Expected<'_>, mut tree: Value) -> Result<Self, WriteError> {
+        conform(&mut tree, expected, typed::conform).map_err(|why| {
+            let text = |name: &str| tree::text(&tree, &["metadata", name]);
+            let (kind, version) = (expected.kind, expected.api_version());
+            let named = format!("{}/{}; {version}, Kind={kind}", text("namespace"), text("name"));
+            WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}"))
+        })?;
+        Self { tree, warnings: Vec::new() }.in_stored_version(expected)
     }
 
     /// What a patch makes of an object, with what was too much in the patch, in the version that is stored. Its errors speak of the patch (spec
@@ -158,6 +173,7 @@ type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed:
 /// Drops what the type does not have, tells the paths, and fills in what was left out. The fields of custom resources are their own; only their metadata is known.
 fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<Vec<String>, String> {
     body::paths_fit(value)?;
+    managed::keep_reset(value);
     let outcome = if expected.custom {
         body::whole_floats(value);
         typed::conform_metadata(value)

@@ -70,6 +70,14 @@ pub enum WriteError {
         /// Text after the colon.
         why: String,
     },
+    /// 409 of an apply that would change what others manage.
+    #[error("{message}")]
+    ApplyConflict {
+        /// The whole text.
+        message: String,
+        /// Each field, and the cause.
+        causes: Vec<(String, String)>,
+    },
     /// 429: an eviction would disrupt more than a budget allows.
     #[error("{why}")]
     Disrupting {

@@ -92,7 +92,15 @@ fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
 fn judge(target: &ObjectRef, body: &[u8]) {
     for validation in [FieldValidation::Warn, FieldValidation::Strict] {
         let options = WriteOptions { dry_run: false, validation };
-        let request = WriteRequest { target: target.clone(), part: Part::Main, options, approval: None, requester: None, audit_hook: None };
+        let request = WriteRequest {
+            target: target.clone(),
+            part: Part::Main,
+            options,
+            approval: None,
+            requester: None,
+            user_agent: "",
+            audit_hook: None,
+        };
         let Ok(sent) = DecodedBody::read(&request, Syntax::Json, body) else { continue };
         let made = strategy::create(target, sent.tree, tree::now(), &mut Vec::new());
         if let Err(super::failure::WriteError::Invalid { errors, .. }) = &made {

@@ -344,11 +344,15 @@ fn label_namespace(object: &mut Value) {
     tree::set(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name.into());
 }
 
-/// `stringData` is for writing only; a Secret without a type is Opaque (spec api-surface §5.8).
+/// Gives a Secret its type.
 fn prepare_secret(object: &mut Value) {
     if tree::text(object, &["type"]).is_empty() {
         tree::set(object, &["type"], "Opaque".into());
     }
+}
+
+/// Puts `stringData`, which is for writing only, into `data` (spec api-surface §5.8).
+pub(super) fn encode_string_data(object: &mut Value) {
     let Some(Value::Object(texts)) = tree::object(object).remove("stringData") else { return };
     for (name, text) in texts {
         let encoded = BASE64_STANDARD.encode(text.as_str().unwrap_or(""));

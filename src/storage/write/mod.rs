@@ -4,6 +4,7 @@
 //! body, patch → tree → typed → strategy (server's own fields) → kinds → validation → transaction → tree of the answer
 //! ```
 
+mod apply;
 mod body;
 #[cfg(test)]
 mod corpus;
@@ -17,6 +18,7 @@ mod golden;
 mod growth;
 mod kinds;
 mod lease;
+mod managed;
 mod metadata;
 mod names;
 mod namespace;
@@ -49,6 +51,7 @@ use decode::DecodedBody;
 use etcd::Etcd;
 use failure::{StatusSubject, WriteError};
 use go::{quote::quoted, url::Query};
+use managed::{FieldManager, Manager};
 use metadata::{Found, dedup_owners};
 use model::{ByResource, Revision};
 use object_ref::{Current, ObjectRef, StoredValue};
@@ -57,6 +60,9 @@ use registry::ServedResources;
 use strategy::Preconditions;
 use transaction::{Decision, ReadFrom, WriteOutcome, at_revision};
 use upstream::host::Namespaces;
+
+/// The manager of what the server itself writes, as of what kube-apiserver does.
+const SERVER: &str = "kube-apiserver";
 
 /// Longest body of a write, in bytes (spec api-surface §5.7).
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -79,6 +85,7 @@ pub struct Writer {
     gate: Arc<write_gate::WriteGate>,
     offload: offload::Offload,
     loses_unknown_fields: bool,
+    field_types: managed::FieldTypes,
 }
 
 /// One write: of which object, which part of it, and how.
@@ -93,6 +100,8 @@ pub struct WriteRequest<'a> {
     pub approval: Option<&'a Approval<'a>>,
     /// The user; none when it is the server itself.
     pub requester: Option<Requester<'a>>,
+    /// The `User-Agent`, by which who names no `fieldManager` is one.
+    pub user_agent: &'a str,
     /// Is called with the object that was sent, as it was decoded and before anything is decided about it; never with a patch.
     pub audit_hook: Option<&'a AuditHook<'a>>,
 }
@@ -117,13 +126,21 @@ impl WriteRequest<'_> {
     /// A write of the server itself, of all but the status.
     #[must_use]
     pub fn by_server(target: ObjectRef) -> Self {
-        Self { target, part: Part::Main, options: WriteOptions::default(), approval: None, requester: None, audit_hook: None }
+        let (options, user_agent) = (WriteOptions::default(), SERVER);
+        Self { target, part: Part::Main, options, approval: None, requester: None, user_agent, audit_hook: None }
     }
 
     fn audit(&self, object: &Value) {
         if let Some(audit_hook) = self.audit_hook {
             audit_hook(object);
         }
+    }
+
+    /// The manager of the fields that it writes, through this subresource.
+    fn manager(&self, subresource: &'static str) -> Manager {
+        let named = Some(&self.options.field_manager).filter(|name| !name.is_empty());
+        let name = named.cloned().unwrap_or_else(|| options::manager_of(self.user_agent));
+        Manager { name, subresource, part: self.part }
     }
 
     fn approve(&self, object: &Value, stored: Option<&Value>) -> Result<(), WriteError> {
@@ -152,8 +169,8 @@ impl Writer {
         gate: Arc<write_gate::WriteGate>,
         host: Option<Arc<Namespaces>>,
     ) -> Self {
-        let (leases, terminating, offload) = Default::default();
-        Self { etcds, prefix: prefix.into(), resources, leases, terminating, host, gate, offload, loses_unknown_fields: false }
+        let (leases, terminating, offload, field_types) = Default::default();
+        Self { etcds, prefix: prefix.into(), resources, leases, terminating, host, gate, offload, loses_unknown_fields: false, field_types }
     }
 
     /// Whether objects with fields that are not known may be changed, and lose them.
@@ -234,10 +251,11 @@ impl Writer {
         self.check_namespace(&target).await?;
         name.clone_into(&mut target.name);
         request.approve(&object, None)?;
+        let (name, base) = (name.to_owned(), base.to_owned());
+        self.note_created(request, &target, &mut object).await;
         if !name.is_empty() || base.is_empty() {
             return self.create_named(&target, object, request.options.dry_run, false, warnings).await;
         }
-        let base = base.to_owned();
         for attempt in 1.. {
             target.name = names::generate(&base, &mut rand::rng());
             match self.create_named(&target, object.clone(), request.options.dry_run, attempt == names::ATTEMPTS_MAX, warnings).await {
@@ -246,6 +264,15 @@ impl Writer {
             }
         }
         unreachable!("the last attempt returns")
+    }
+
+    /// Notes in a new object who has made it, with what only the server sets taken away before.
+    async fn note_created(&self, request: &WriteRequest<'_>, target: &ObjectRef, object: &mut Value) {
+        let metadata = tree::member(object, "metadata");
+        strategy::SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
+        let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
+        let is_large = !tree::fits(object, offload::LARGE_BYTES);
+        self.offload.run(is_large, || managers.created(object)).await;
     }
 
     /// `last_try`: the name was generated, and there will be no other.
@@ -291,6 +318,7 @@ impl Writer {
         let target = &request.target;
         is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
+        let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         if creates && self.known(target).is_none() {
             self.check_namespace(target).await?;
         }
@@ -303,21 +331,16 @@ impl Writer {
                         request.options.dry_run,
                     )?;
                     request.approve(&object, Some(&current.tree))?;
-                    updated(target, request.part, current, object.clone(), warnings)
+                    let mut object = object.clone();
+                    managers.updated(&current.tree, &mut object);
+                    updated(target, request.part, current, object, warnings)
                 }
                 None if creates => {
                     created_by_update(target, &object, request.options.dry_run)?;
                     request.approve(&object, None)?;
                     let mut object = object.clone();
-                    let metadata = tree::member(&mut object, "metadata");
-                    metadata.remove("resourceVersion");
-                    // Only a POST takes these away (measured).
-                    let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
-                    let mut new = strategy::create(target, object, tree::now(), warnings)?;
-                    sent.into_iter()
-                        .flatten()
-                        .for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
-                    Ok(Decision::Put(new))
+                    managers.created(&mut object);
+                    new_by_update(target, object, warnings)
                 }
                 None => Err(WriteError::NotFound(target.subject())),
             })
@@ -336,11 +359,15 @@ impl Writer {
         body: &[u8],
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
+        if kind == PatchKind::Apply {
+            return self.apply(request, body, warnings).await;
+        }
         let target = &request.target;
         let patch = patch_request::PatchRequest { kind, bytes: body, validation: request.options.validation };
         let expected = Expected::of(target.served());
         let is_large = is_large_patch(kind, body);
         let _admitted = self.admit(target, is_large, body.len()).await;
+        let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let done = self
             .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
@@ -350,6 +377,7 @@ impl Writer {
                 let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
                 is_of(target, &mut patched, Found::Patched, warnings)?;
                 request.approve(&patched, Some(&shown))?;
+                managers.updated(&current.tree, &mut patched);
                 updated(target, request.part, current, patched, warnings)
             })
             .await?;
@@ -391,6 +419,17 @@ impl Writer {
     pub fn now(&self) -> String {
         tree::rfc3339(tree::now())
     }
+}
+
+/// The new object of a PUT or an apply.
+fn new_by_update(target: &ObjectRef, mut object: Value, warnings: &mut Vec<String>) -> Result<Decision, WriteError> {
+    let metadata = tree::member(&mut object, "metadata");
+    metadata.remove("resourceVersion");
+    // Only a POST takes these away (measured).
+    let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
+    let mut new = strategy::create(target, object, tree::now(), warnings)?;
+    sent.into_iter().flatten().for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
+    Ok(Decision::Put(new))
 }
 
 /// The update that PUT and PATCH share: judged against the object that is there, and the end of one that nothing holds (spec api-surface §8.4).

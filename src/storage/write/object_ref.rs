@@ -133,10 +133,14 @@ fn is_large(object: &Object) -> bool {
 
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
 fn current(target: &ObjectRef, object: &Object) -> Result<Current, WriteError> {
+    Ok(Current { tree: stored_tree(&target.resource, object)?, revision: object.revision, is_large: is_large(object) })
+}
+
+/// The tree of an object in the version that is stored.
+pub(super) fn stored_tree(resource: &Resource, object: &Object) -> Result<Value, WriteError> {
     let mut json = Vec::with_capacity(object.tail().len() + 64);
-    target.resource.encoders.whole().encoder.stored_into(object, &mut json);
-    let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(object.key())));
-    Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision, is_large: is_large(object) })
+    resource.encoders.whole().encoder.stored_into(object, &mut json);
+    serde_json::from_slice(&json).map_err(|error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(object.key()))))
 }
 
 /// A reference into a built-in resource whose cache is empty, for tests of the pure parts.

@@ -11,6 +11,18 @@ use go::{
 };
 use model::invalid::{FieldError, told};
 
+/// Returns the name that a user agent gives its user: what stands before the first `/`, without what cannot be printed, as long as a field manager may be.
+pub(super) fn manager_of(user_agent: &str) -> String {
+    let mut manager = String::new();
+    for c in user_agent.split('/').next().unwrap_or_default().chars().filter(|c| printable(*c)) {
+        if manager.len() + c.len_utf8() > MANAGER_BYTES_MAX {
+            break;
+        }
+        manager.push(c);
+    }
+    manager
+}
+
 /// Bytes of a field manager.
 const MANAGER_BYTES_MAX: usize = 128;
 
@@ -21,6 +33,10 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// What becomes of unknown and duplicate fields.
     pub validation: FieldValidation,
+    /// `fieldManager`; empty when there is none.
+    pub field_manager: String,
+    /// `force`: an apply takes fields from their managers.
+    pub force: bool,
 }
 
 /// `fieldValidation` (spec api-surface §5.6).
@@ -73,6 +89,8 @@ pub enum Verb {
     Update,
     /// PATCH but apply.
     Patch,
+    /// PATCH that applies.
+    Apply,
 }
 
 impl Verb {
@@ -81,7 +99,7 @@ impl Verb {
         match self {
             Self::Create => "CreateOptions",
             Self::Update => "UpdateOptions",
-            Self::Patch => "PatchOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
         }
     }
 }
@@ -107,8 +125,14 @@ impl WriteOptions {
         let options = fields::from_query(query, &fields::WRITE).expect("none of them is a number");
         let text = |name| options.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut wrong = Vec::new();
-        if verb == Verb::Patch && options.contains_key("force") {
-            wrong.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+        match verb {
+            Verb::Patch if options.contains_key("force") => {
+                wrong.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+            }
+            Verb::Apply if text("fieldManager").is_empty() => {
+                wrong.push(FieldError::required("fieldManager", "is required for apply patch"))
+            }
+            _ => {}
         }
         wrong.extend(wrong_manager(text("fieldManager")));
         let dry_run = options.get("dryRun").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -125,7 +149,8 @@ impl WriteOptions {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        Ok(Self { dry_run: !dry_run.is_empty(), validation })
+        let force = verb == Verb::Apply && options.get("force").and_then(Value::as_bool).unwrap_or_default();
+        Ok(Self { dry_run: !dry_run.is_empty(), validation, field_manager: text("fieldManager").to_owned(), force })
     }
 }
 

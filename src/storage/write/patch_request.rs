@@ -19,6 +19,8 @@ pub enum PatchKind {
     Merge,
     /// `application/strategic-merge-patch+json`; built-in types only.
     Strategic,
+    /// `application/apply-patch+yaml`: no patch of the object, but what a manager wants of it.
+    Apply,
 }
 
 /// A patch as it was sent.
@@ -42,6 +44,7 @@ impl PatchRequest<'_> {
                 let (patch, duplicates) = self.strategic()?;
                 Ok((strategic::apply(object, &patch, type_ref)?, texts(duplicates)))
             }
+            (PatchKind::Apply, _) => Err(WriteError::Raw("a configuration is applied, and is no patch".to_owned())),
             (PatchKind::Strategic, None) => Err(WriteError::Raw("a strategic merge patch needs a type that is known".to_owned())),
         }
     }

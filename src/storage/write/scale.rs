@@ -4,10 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     WriteRequest, Writer, Written,
+    apply::Configuration,
     body::{Expected, Syntax},
     decode::DecodedBody,
     failure::{StatusSubject, WriteError},
     is_large, is_large_patch, is_of,
+    managed::{FieldManager, put_entries, scale::ParentManagers},
     metadata::{self, Found},
     object_ref::{Current, ObjectRef},
     patch::printed::{go_type, printed},
@@ -113,7 +115,13 @@ impl Writer {
         let mut scale = sent.map_err(|error| unread(target.served(), error))?.into_tree(warnings);
         is_of(target, &mut scale, Found::Sent, warnings)?;
         let uid = tree::text(&scale, &["metadata", "uid"]);
-        self.scale(request, false, Preconditions { uid, revision: "" }, |_| Ok(scale.clone())).await
+        let preconditions = Preconditions { uid, revision: "" };
+        self.scale(request, false, preconditions, |managers, shown| {
+            let mut scale = scale.clone();
+            managers.updated(shown, &mut scale);
+            Ok(scale)
+        })
+        .await
     }
 
     /// PATCH of `/scale`.
@@ -130,10 +138,20 @@ impl Writer {
         let patch = PatchRequest { kind, bytes: body, validation: request.options.validation };
         let is_large = is_large_patch(kind, body);
         let _admitted = self.admit(&request.target, is_large, body.len()).await;
-        self.scale(request, is_large, Preconditions::default(), |scale| {
+        let applies = kind == PatchKind::Apply;
+        let configuration = if applies { Some(self.offload.run(is_large, || Configuration::read(body)).await?) } else { None };
+        self.scale(request, is_large, Preconditions::default(), |managers, shown| {
             warnings.clear();
-            let mut scale = DecodedBody::patched(&SCALE, &request.options, &patch, scale)?.into_tree(warnings);
+            if let Some(configuration) = &configuration {
+                let applied = managers.applied(Some(shown), &configuration.object, request.options.force)?;
+                configuration.check(request.options.validation, warnings)?;
+                let mut scale = DecodedBody::applied(&SCALE, applied)?.into_tree(warnings);
+                is_of(&request.target, &mut scale, Found::Patched, warnings)?;
+                return Ok(scale);
+            }
+            let mut scale = DecodedBody::patched(&SCALE, &request.options, &patch, shown)?.into_tree(warnings);
             is_of(&request.target, &mut scale, Found::Patched, warnings)?;
+            managers.updated(shown, &mut scale);
             Ok(scale)
         })
         .await
@@ -144,18 +162,22 @@ impl Writer {
         request: &WriteRequest<'_>,
         is_large: bool,
         preconditions: Preconditions<'_>,
-        mut wanted: impl FnMut(&Value) -> Result<Value, WriteError>,
+        mut wanted: impl FnMut(&FieldManager<'_>, &Value) -> Result<Value, WriteError>,
     ) -> Result<Written, WriteError> {
         let target = &request.target;
+        let managers = FieldManager::of_scale(self, target, request.manager("scale"));
         let done = self
             .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
                 preconditions.check(target, current, request.options.dry_run)?;
                 let read = Read::of(target.served(), &Paths::of(target.served()), &current.tree)?;
-                let shown = read.shown(&current.tree);
-                let scale = wanted(&shown)?;
+                let of_parent = ParentManagers::of(&self.resources.load(), target.served(), &current.tree)?;
+                let mut shown = read.shown(&current.tree);
+                put_entries(&mut shown, of_parent.of_scale());
+                let scale = wanted(&managers, &shown)?;
                 request.approve(&scale, Some(&shown))?;
-                scaled(target, current, scale)
+                let entries = of_parent.of_parent(tree::metadata(&scale).get("managedFields"))?;
+                scaled(target, current, scale, entries)
             })
             .await?;
         let parent = written(done);
@@ -174,7 +196,7 @@ fn unread(served: &Served, error: WriteError) -> WriteError {
 }
 
 /// The parent with the replicas of a scale.
-fn scaled(target: &ObjectRef, current: &Current, mut scale: Value) -> Result<Decision, WriteError> {
+fn scaled(target: &ObjectRef, current: &Current, mut scale: Value, managers: Vec<Value>) -> Result<Decision, WriteError> {
     let served = target.served();
     let paths = Paths::of(served);
     let replicas = tree::integer(&scale, &["spec", "replicas"]).unwrap_or(0);
@@ -194,6 +216,7 @@ fn scaled(target: &ObjectRef, current: &Current, mut scale: Value) -> Result<Dec
     }
     let mut object = current.tree.clone();
     put(&mut object, &paths.spec, replicas)?;
+    put_entries(&mut object, managers);
     let sent = tree::text(&scale, &["metadata", "resourceVersion"]);
     if !sent.is_empty() || !served.is_custom() {
         strategy::check_revision(target, sent, current)?;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{
     failure::WriteError,
     kinds::{self, StatusMetadata},
-    metadata,
+    managed, metadata,
     object_ref::{Current, ObjectRef},
     tree,
 };
@@ -36,6 +36,21 @@ pub enum Part {
     Resize,
     /// All of it, by the server itself.
     Server,
+}
+
+impl Part {
+    /// Returns the subresource on the URL of a request that changes this part; empty for the object itself.
+    #[must_use]
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Main | Self::Server => "",
+            Self::Status => "status",
+            Self::Finalizers => "finalize",
+            Self::Approval => "approval",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
+        }
+    }
 }
 
 /// Makes what a client sent into a new object, and judges it.
@@ -75,6 +90,8 @@ pub(super) fn update(
     warnings: &mut Vec<String>,
 ) -> Result<Option<Value>, WriteError> {
     let (served, old) = (target.served(), &current.tree);
+    // Every part has its managers.
+    let managers = if part == Part::Server { None } else { Some(tree::metadata(&wanted).get("managedFields").cloned()) };
     let mut new = match part {
         Part::Main => with_old_status(served, old, wanted),
         Part::Status => with_new_status(served, old, wanted),
@@ -86,6 +103,11 @@ pub(super) fn update(
     };
     let metadata = tree::member(&mut new, "metadata");
     keep_server_set(metadata, tree::metadata(old));
+    match managers {
+        Some(Some(managers)) => drop(metadata.insert("managedFields".into(), managers)),
+        Some(None) => drop(metadata.remove("managedFields")),
+        None => tree::take_over(metadata, tree::metadata(old), "managedFields"),
+    }
     // A client may give a namespace to what has none (measured).
     if target.namespace.is_none() {
         metadata.remove("namespace");
@@ -100,6 +122,7 @@ pub(super) fn update(
     let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, again, &served.rules);
     errors.extend(kinds::validate_update(served, part, old, &new));
     WriteError::unless_valid(target.kind_subject(), errors)?;
+    managed::keep_times(old, &mut new);
     Ok((new != *kinds::comparable(served, old)).then_some(new))
 }
 
@@ -222,12 +245,6 @@ fn keep_server_set(new: &mut Map<String, Value>, old: &Map<String, Value>) {
     }
     if new.get("deletionGracePeriodSeconds").is_none_or(Value::is_null) {
         tree::take_over(new, old, "deletionGracePeriodSeconds");
-    }
-    // Exactly one empty entry strips the list; none at all leaves what is there, so that unaware clients lose nothing (spec api-surface §7.4).
-    match new.get("managedFields").and_then(Value::as_array).map(Vec::as_slice) {
-        Some([Value::Object(entry)]) if entry.is_empty() => drop(new.remove("managedFields")),
-        Some([_, ..]) => {}
-        _ => tree::take_over(new, old, "managedFields"),
     }
 }
 

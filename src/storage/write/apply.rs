@@ -1,0 +1,98 @@
+//! PATCH that applies: what a client says of the object becomes so, and what it does not say any more goes (spec api-surface §7.4).
+
+use serde_json::{Map, Value};
+
+use super::{
+    WriteRequest, Writer, Written, body::Expected, created_by_update, decode::DecodedBody, failure::WriteError, is_large_patch, is_of,
+    managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part,
+    transaction::ReadFrom, tree, updated, written,
+};
+use go::yaml::reader;
+
+/// A configuration as it was sent.
+pub(super) struct Configuration {
+    pub(super) object: Value,
+    /// What is told of keys that stand twice.
+    duplicates: Option<String>,
+}
+
+impl Configuration {
+    /// Reads a configuration, which is YAML or JSON.
+    ///
+    /// # Errors
+    /// It is neither, or no object.
+    pub(super) fn read(body: &[u8]) -> Result<Self, WriteError> {
+        let wrong = |why: String| WriteError::BadRequest(format!("error decoding YAML: {why}"));
+        let document = reader::parse(body).map_err(|error| wrong(format!("error converting YAML to JSON: {error}")))?;
+        let object = match document.value {
+            Value::Null => Value::Object(Map::new()),
+            object @ Value::Object(_) => object,
+            other => {
+                let kind = go::json::kind(&other);
+                let into = "Go value of type map[string]interface {}";
+                return Err(wrong(format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into {into}")));
+            }
+        };
+        let lines: Vec<String> = document.duplicates.iter().map(|line| format!("\n  {line}")).collect();
+        let duplicates = (!lines.is_empty()).then(|| format!("error converting YAML to JSON: yaml: unmarshal errors:{}", lines.concat()));
+        Ok(Self { object, duplicates })
+    }
+
+    /// Judges keys that stand twice.
+    pub(super) fn check(&self, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), WriteError> {
+        match (&self.duplicates, validation) {
+            (Some(why), FieldValidation::Strict) => Err(WriteError::BadRequest(format!("error strict decoding YAML: {why}"))),
+            (Some(why), FieldValidation::Warn) => {
+                warnings.push(why.clone());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Writer {
+    /// Applies a configuration: makes the object if there is none.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub(super) async fn apply(&self, request: &WriteRequest<'_>, body: &[u8], warnings: &mut Vec<String>) -> Result<Written, WriteError> {
+        let target = &request.target;
+        let is_large = is_large_patch(PatchKind::Apply, body);
+        let _admitted = self.admit(target, is_large, body.len()).await;
+        let configuration = self.offload.run(is_large, || Configuration::read(body)).await?;
+        let creates = request.part == Part::Main;
+        if creates && self.known(target).is_none() {
+            self.check_namespace(target).await?;
+        }
+        let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
+        let expected = Expected::of(target.served());
+        let done = self
+            .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
+                if current.is_none() && !creates {
+                    return Err(WriteError::NotFound(target.subject()));
+                }
+                warnings.clear();
+                let shown = current.map(|current| target.resource.encoders.whole().encoder.tree(&current.tree));
+                let applied = managers.applied(shown.as_deref(), &configuration.object, request.options.force)?;
+                configuration.check(request.options.validation, warnings)?;
+                let mut object = DecodedBody::applied(&expected, applied)?.into_tree(warnings);
+                let uid = tree::text(&object, &["metadata", "uid"]);
+                if current.is_none() && !uid.is_empty() {
+                    let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                    return Err(WriteError::Conflict { of: target.subject(), why });
+                }
+                is_of(target, &mut object, Found::Patched, warnings)?;
+                request.approve(&object, shown.as_deref())?;
+                match current {
+                    Some(current) => updated(target, request.part, current, object, warnings),
+                    None => {
+                        created_by_update(target, &object, request.options.dry_run)?;
+                        new_by_update(target, object, warnings)
+                    }
+                }
+            })
+            .await?;
+        Ok(written(done))
+    }
+}
