@@ -356,4 +356,4 @@ fn zip_members<'v>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,6 +4,8 @@
 set -euo pipefail
 
 version=v6.3.3
+kubernetes=v1.36.3
+kube_openapi=v0.0.0-20260317180543-43fb72c5454a
 here=$(cd "$(dirname "$0")" && pwd)
 out=$1
 mkdir -p "$out"
@@ -12,8 +14,8 @@ done=$out/done-$(cat "$here/dump.sh" "$here"/dump/*.txt | sha256sum | cut -c1-16
 if [ -e "$done" ]; then exit 0; fi
 
 rm -rf "$out/module" "$out"/*.jsonl "$out"/done-* "$out/testdata"
-module=$(cd "$out" && go mod download -json "sigs.k8s.io/structured-merge-diff/v6@$version" | sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p')
-cp -r "$module" "$out/module"
+downloaded() { (cd "$out" && go mod download -json "$1") | sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p'; }
+cp -r "$(downloaded "sigs.k8s.io/structured-merge-diff/v6@$version")" "$out/module"
 chmod -R u+w "$out/module"
 cd "$out/module"
 
@@ -42,5 +44,12 @@ cp "$here/dump/fixture.go.txt" internal/fixture/dump.go
 
 SMD_DUMP=$out go test -count=1 ./fieldpath/... ./typed/... ./merge/... > "$out/go-test.log" 2>&1 || { tail -40 "$out/go-test.log"; exit 1; }
 go run ./internal/dump/convert "$out/testdata"
+
+# The types of Kubernetes' own documents.
+rm -rf "$out/openapi" && mkdir "$out/openapi" && cd "$out/openapi"
+cp "$here/dump/openapi.go.txt" main.go
+go mod init openapi 2> /dev/null
+go mod edit -require "k8s.io/kube-openapi@$kube_openapi" -require "sigs.k8s.io/structured-merge-diff/v6@$version" -require go.yaml.in/yaml/v2@v2.4.3
+GOFLAGS=-mod=mod go run . "$(downloaded "k8s.io/kubernetes@$kubernetes")/api/openapi-spec/v3" "$out/testdata"
 wc -l "$out"/*.jsonl
 touch "$done"

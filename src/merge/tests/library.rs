@@ -10,17 +10,23 @@ use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde_json::{Value, json};
 use watchcache_merge::{
     Duplicates, Filter, Managers, ParseableType, PathElementMatcher, Schema, Set, SetMatcher, TypedValue, Updater, ValidationErrors,
-    fields_v1, reconcile_field_set_with_schema, value::equals,
+    definition::{Atom, TypeDef},
+    fields_v1, openapi, reconcile_field_set_with_schema,
+    value::equals,
 };
 
 use convert::{Relation, TestConverter};
-use schema::schema;
+use schema::{schema, types};
 
 /// Where the cases are.
-fn lines(name: &str) -> impl Iterator<Item = Value> {
+fn folder() -> PathBuf {
     let folder =
         std::env::var_os("WATCHCACHE_TEST_MERGE").expect("WATCHCACHE_TEST_MERGE names the folder that tests/merge/dump.sh has filled");
-    let text = std::fs::read_to_string(PathBuf::from(folder).join(name)).expect("the cases are there");
+    PathBuf::from(folder)
+}
+
+fn lines(name: &str) -> impl Iterator<Item = Value> {
+    let text = std::fs::read_to_string(folder().join(name)).expect("the cases are there");
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect::<Vec<Value>>().into_iter()
 }
 
@@ -302,6 +308,40 @@ fn outcome<T>(result: Result<T, ValidationErrors>, value: impl FnOnce(T) -> Valu
         Ok(made) => (value(made), None),
         Err(e) => (Value::Null, Some(text(e))),
     }
+}
+
+/// The types that kube-openapi makes of Kubernetes' documents.
+#[test]
+#[ignore = "needs structured-merge-diff's cases: WATCHCACHE_TEST_MERGE"]
+fn types_of_documents() {
+    let file = |name: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(folder().join("testdata").join(name)).expect("a file")).expect("JSON")
+    };
+    let (theirs, documents) = (file("kube-openapi.json"), file("schemas.json"));
+    let schemas = documents.as_object().into_iter().flatten().map(|(name, schema)| (name.as_str(), schema));
+    let ours = openapi::types(schemas, false).expect("they are types");
+    let mut theirs: BTreeMap<String, String> = types(&theirs).into_iter().map(|of| (of.name.clone(), shown(of))).collect();
+    assert!(ours.len() > 700 && ours.len() == theirs.len(), "{} {}", ours.len(), theirs.len());
+    for of in ours {
+        let name = of.name.clone();
+        assert_eq!(Some(shown(of)), theirs.remove(&name), "{name}");
+    }
+}
+
+/// A type's text. What has no fields or defaults is the same however it says so.
+fn shown(mut of: TypeDef) -> String {
+    fn sort(atom: &mut Atom) {
+        for map in atom.map.iter_mut() {
+            map.fields.sort_by(|lhs, rhs| lhs.name.cmp(&rhs.name));
+            map.fields.iter_mut().for_each(|field| sort(&mut field.of.inlined));
+            sort(&mut map.element_type.inlined);
+        }
+        for list in atom.list.iter_mut() {
+            sort(&mut list.element_type.inlined);
+        }
+    }
+    sort(&mut of.atom);
+    format!("{of:?}")
 }
 
 #[test]

@@ -26,6 +26,18 @@ impl<C: Converter> Updater<'_, C> {
         if last.version == now.version && last.set.difference(&now.set).is_empty() {
             return Ok(None);
         }
+        self.prune_last(merged, managers, applying, last)
+    }
+
+    /// The same, whatever is applied again.
+    pub(super) fn prune_last(
+        &self,
+        merged: &TypedValue<'_>,
+        managers: &Managers,
+        applying: &str,
+        last: &VersionedSet,
+    ) -> Result<Option<Value>, UpdateError> {
+        let now = &managers[applying];
         let Some(merged) = there(self.converter.convert(merged, &last.version), "failed to convert merged object to last applied version")?
         else {
             return Ok(None);

@@ -15,11 +15,14 @@ thread_local! {
 
 /// The schema of this text.
 pub(crate) fn schema(written: &Value) -> Arc<Schema> {
-    let make = || {
-        let types = written["types"].as_array().into_iter().flatten();
-        Arc::new(Schema::new(types.map(|of| TypeDef { name: text(&of["name"]), atom: atom(of) }).collect()))
-    };
+    let make = || Arc::new(Schema::new(types(written)));
     SCHEMAS.with_borrow_mut(|schemas| Arc::clone(schemas.entry(written.to_string()).or_insert_with(make)))
+}
+
+/// The types of a schema.
+pub(crate) fn types(written: &Value) -> Vec<TypeDef> {
+    let types = written["types"].as_array().into_iter().flatten();
+    types.map(|of| TypeDef { name: text(&of["name"]), atom: atom(of) }).collect()
 }
 
 fn text(value: &Value) -> String {
