@@ -25,7 +25,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("go", &[]),
     ("model", &["go"]),
     ("codec", &["append", "go", "model"]),
-    ("catalogue", &["codec", "go", "model"]),
+    ("catalogue", &["codec", "go", "model", "recent"]),
     ("telemetry", &[]),
     ("offload", &["fair", "telemetry"]),
     ("proto", &[]),
