@@ -26,7 +26,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("merge", &["go"]),
     ("model", &["go"]),
     ("codec", &["append", "go", "merge", "model"]),
-    ("catalogue", &["codec", "go", "model"]),
+    ("catalogue", &["codec", "go", "model", "recent"]),
     ("telemetry", &[]),
     ("offload", &["fair", "telemetry"]),
     ("proto", &[]),

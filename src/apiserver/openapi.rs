@@ -1,7 +1,6 @@
-//! `/openapi/v2`, and `/openapi/v3`: documents with a hash in their URL, so that clients keep them (spec api-surface §1.6).
+//! `/openapi/v2`, and `/openapi/v3`: documents with a hash in their URL, so that clients keep them (spec api-surface §1.6), as JSON and as protobuf.
 //!
-//! Deviations: JSON is the only form (a client that accepts protobuf alone gets 406; kubectl and client-go accept both for v3, kube-aggregator asks for v2 as
-//! JSON), documents of v3 have no `Last-Modified`, and of the conditions only `If-None-Match` is looked at; parts (`Range`) are not given.
+//! Deviations: documents of v3 have no `Last-Modified`, and of the conditions only `If-None-Match` is looked at; parts (`Range`) are not given.
 
 use std::{
     sync::Arc,
@@ -20,12 +19,16 @@ use http::{
 use tokio::time::timeout_at;
 
 use super::{
-    accept::clause::{Clause, clauses},
+    accept::clause::clauses,
     api::Api,
     context::Authorized,
+    gzip,
     respond::{Reply, held},
 };
-use catalogue::{Catalogue, openapi::Document};
+use catalogue::{
+    Catalogue,
+    openapi::{Compressed, Form, Hash},
+};
 use go::{calendar::civil, url::Query};
 use offload::run_on_thread;
 
@@ -36,7 +39,34 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const KEPT: Duration = Duration::from_secs(365 * 86_400);
 
 /// About what one OpenAPI document has, bytes, before it is made.
-const OPENAPI_BYTES: usize = 1 << 20;
+const OPENAPI_BYTES: usize = 2 << 20;
+
+/// How protobuf is asked for and answered, and how clients still ask for it that are older than the name.
+struct Protobuf {
+    media: &'static str,
+    old: &'static str,
+    /// Whether who asks for no form that can be read is answered with nothing.
+    answers_nothing: bool,
+}
+
+const V2: Protobuf = Protobuf {
+    media: "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    old: "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    answers_nothing: false,
+};
+const V3: Protobuf = Protobuf {
+    media: "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    old: "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+    answers_nothing: true,
+};
+
+/// What an `Accept` header asks for: a form with its media type, nothing, or something else.
+#[derive(Debug, PartialEq)]
+enum Asked {
+    For(Form, &'static str),
+    Nothing,
+    Other,
+}
 
 /// Answers on a thread that may compute: the first request of a catalogue makes its documents. Its connection has room for one at a time.
 pub(super) async fn serve(State(api): State<Arc<Api>>, context: Authorized, Path(rest): Path<String>, request: Request) -> Response {
@@ -52,14 +82,26 @@ pub(super) async fn serve(State(api): State<Arc<Api>>, context: Authorized, Path
 /// Answers what follows `/openapi/`. Any method is answered as GET, as by kube-apiserver. Makes documents on first need: some 100 ms of computing.
 fn answer(reply: &Reply, (request, query): (&Request, &Query), catalogue: &Catalogue, rest: &str) -> Response {
     match rest.split_once('/') {
-        None if rest == "v2" => negotiated(reply, request, || swagger(reply, request, catalogue)),
+        None if rest == "v2" => negotiated(reply, request, &V2, |form, media| swagger(reply, request, catalogue, form, media)),
         None if rest == "v3" => reply.whole(StatusCode::OK, TEXT, catalogue.openapi_index().clone()),
-        Some(("v3", path)) => match catalogue.openapi(path) {
-            Some(found) => negotiated(reply, request, || tagged(reply, (request, query), path, found)),
+        Some(("v3", path)) => match catalogue.openapi_hash(path) {
+            Some(hash) => negotiated(reply, request, &V3, |form, media| {
+                let document = Document { hash: &hash, media, make: &|| catalogue.openapi(path, form), may_be_gzip: false };
+                tagged(reply, (request, query), path, &document)
+            }),
             None => no_document(reply),
         },
         _ => reply.page_not_found(),
     }
+}
+
+/// A document in the form that is asked for. It need not be made for who has it.
+struct Document<'a> {
+    hash: &'a Hash,
+    media: &'static str,
+    make: &'a dyn Fn() -> Option<Compressed>,
+    /// Whether who takes gzip gets it.
+    may_be_gzip: bool,
 }
 
 /// 404 of a path that no document of v3 has.
@@ -67,17 +109,22 @@ pub(super) fn no_document(reply: &Reply) -> Response {
     bare(reply, StatusCode::NOT_FOUND)
 }
 
-fn negotiated(reply: &Reply, request: &Request, answer: impl FnOnce() -> Response) -> Response {
-    let mut response = if accepts_json(request.headers()) { answer() } else { bare(reply, StatusCode::NOT_ACCEPTABLE) };
-    put(&mut response, VARY, HeaderValue::from_static("Accept"));
+fn negotiated(reply: &Reply, request: &Request, protobuf: &Protobuf, answer: impl FnOnce(Form, &'static str) -> Response) -> Response {
+    let mut response = match form(request.headers(), protobuf) {
+        Asked::For(form, media) => answer(form, media),
+        Asked::Nothing if protobuf.answers_nothing => bare(reply, StatusCode::OK),
+        Asked::Nothing | Asked::Other => bare(reply, StatusCode::NOT_ACCEPTABLE),
+    };
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
 /// The one document of v2, which is compressed for who takes that.
-fn swagger(reply: &Reply, request: &Request, catalogue: &Catalogue) -> Response {
+fn swagger(reply: &Reply, request: &Request, catalogue: &Catalogue, form: Form, media: &'static str) -> Response {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (document, made) = catalogue.openapi_v2(now);
-    let mut response = reply.offered(unless_known(reply, request, document));
+    let (hash, made) = catalogue.openapi_v2_hash(now);
+    let document = Document { hash: &hash, media, make: &|| Some(catalogue.openapi_v2(form, now)), may_be_gzip: true };
+    let mut response = unless_known(reply, request, &document);
     if response.status() != StatusCode::NOT_MODIFIED {
         put(&mut response, LAST_MODIFIED, header(&date(made, "GMT")));
     }
@@ -85,23 +132,32 @@ fn swagger(reply: &Reply, request: &Request, catalogue: &Catalogue) -> Response 
 }
 
 /// The document, unless the client has it.
-fn unless_known(reply: &Reply, request: &Request, document: &Document) -> Response {
-    let etag = etag(document);
+fn unless_known(reply: &Reply, request: &Request, document: &Document<'_>) -> Response {
+    let etag = etag(document.hash);
     let mut response = if !knows(request.headers(), &etag) {
-        reply.whole(StatusCode::OK, JSON, document.body.clone())
+        match (document.make)() {
+            Some(made) if document.may_be_gzip && reply.takes_gzip() => {
+                let mut response = reply.whole(StatusCode::OK, document.media, made.gzip().clone());
+                gzip::tell(response.headers_mut());
+                response
+            }
+            Some(made) => reply.whole(StatusCode::OK, document.media, made.plain()),
+            // Its definition went away while it was looked for.
+            None => return no_document(reply),
+        }
     } else if matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut known = bare(reply, StatusCode::NOT_MODIFIED);
         known.headers_mut().remove(CONTENT_LENGTH);
         known
     } else {
-        reply.whole(StatusCode::PRECONDITION_FAILED, JSON, Bytes::new())
+        reply.whole(StatusCode::PRECONDITION_FAILED, document.media, Bytes::new())
     };
     put(&mut response, ETAG, header(&etag));
     response
 }
 
-fn etag(document: &Document) -> String {
-    format!("\"{}\"", document.hash)
+fn etag(hash: &Hash) -> String {
+    format!("\"{hash}\"")
 }
 
 /// Whether the client has what is tagged so. A weak tag is as good as a strong one.
@@ -110,12 +166,12 @@ fn knows(headers: &HeaderMap, etag: &str) -> bool {
     known.map(str::trim).any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == etag)
 }
 
-fn tagged(reply: &Reply, (request, query): (&Request, &Query), path: &str, document: &Document) -> Response {
+fn tagged(reply: &Reply, (request, query): (&Request, &Query), path: &str, document: &Document<'_>) -> Response {
     let asked = query.first("hash").filter(|hash| !hash.is_empty());
-    if asked.is_some_and(|hash| hash != document.hash) {
-        let mut moved = reply.whole(StatusCode::MOVED_PERMANENTLY, JSON, Bytes::new());
+    if asked.is_some_and(|hash| *hash != **document.hash) {
+        let mut moved = reply.whole(StatusCode::MOVED_PERMANENTLY, document.media, Bytes::new());
         put(&mut moved, LOCATION, header(&format!("/openapi/v3/{path}?hash={}", document.hash)));
-        put(&mut moved, ETAG, header(&etag(document)));
+        put(&mut moved, ETAG, header(&etag(document.hash)));
         return moved;
     }
     let mut response = unless_known(reply, request, document);
@@ -143,11 +199,22 @@ fn header(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("made of a catalogue's names, digits and ASCII letters")
 }
 
-/// Whether JSON is among what the client takes; no header takes all. Here `*/json` counts too.
-fn accepts_json(headers: &HeaderMap) -> bool {
+/// The form and its media type that the client takes most gladly; no header takes all. Here `*/json` counts too.
+fn form(headers: &HeaderMap, protobuf: &Protobuf) -> Asked {
     let accept = headers.get(ACCEPT).filter(|value| !value.is_empty()).map(|value| String::from_utf8_lossy(value.as_bytes()));
-    let takes = |clause: &Clause<'_>| matches!(clause.kind, "application" | "*") && matches!(clause.subkind, "json" | "*");
-    accept.is_none_or(|accept| clauses(&accept).iter().any(takes))
+    let Some(accept) = accept else { return Asked::For(Form::Json, JSON) };
+    let forms =
+        [(JSON, Form::Json, JSON), (protobuf.media, Form::Protobuf, protobuf.media), (protobuf.old, Form::Protobuf, protobuf.media)];
+    let of = |kind: &str, subkind: &str| {
+        let takes = |asked: &str| {
+            let (known, subknown) = asked.split_once('/').unwrap_or_default();
+            (kind == known || kind == "*") && (subkind == subknown || subkind == "*")
+        };
+        forms.iter().find(|(asked, _, _)| takes(asked)).map(|(_, form, media)| Asked::For(*form, media))
+    };
+    let clauses = clauses(&accept);
+    let otherwise = if clauses.is_empty() { Asked::Nothing } else { Asked::Other };
+    clauses.iter().find_map(|clause| of(clause.kind, clause.subkind)).unwrap_or(otherwise)
 }
 
 /// `Sun, 21 Nov 2027 14:27:40 UTC`, of a time since 1970.
@@ -164,26 +231,36 @@ fn date(at: Duration, zone: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
     use axum::body::Body;
 
-    /// What a live kube-apiserver 1.36.3 made of hundreds of headers (`tests/data/media/record.py`). It has protobuf too.
+    /// What a live kube-apiserver 1.36.3 made of hundreds of headers (`tests/data/media/record.py`).
     #[test]
-    fn json_is_accepted_as_by_kube_apiserver() {
+    fn forms_are_negotiated_as_by_kube_apiserver() {
         for line in include_str!("../../tests/data/media/accept.jsonl").lines() {
             let case: serde_json::Value = serde_json::from_str(line).expect("JSON");
             let value = case["value"].as_str().expect("a value");
             let bytes: Vec<u8> = value.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin-1")).collect();
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_bytes(bytes.trim_ascii()).expect("a header value"))]);
             for document in ["openapi v2", "openapi v3"] {
-                match case["answers"][document].as_str() {
-                    Some("406") => assert!(!accepts_json(&headers), "{document}: {value:?}"),
-                    Some("json") => assert!(accepts_json(&headers), "{document}: {value:?}"),
-                    _ => {}
-                }
+                let Some(answer) = case["answers"][document].as_str() else { continue };
+                let protobuf = if document == "openapi v2" { &V2 } else { &V3 };
+                let ours = match form(&headers, protobuf) {
+                    Asked::For(Form::Json, JSON) => "json",
+                    Asked::For(Form::Protobuf, media) if media == protobuf.media => "protobuf",
+                    Asked::Nothing if protobuf.answers_nothing => "nothing",
+                    Asked::For(..) => "another",
+                    Asked::Nothing | Asked::Other => "406",
+                };
+                assert_eq!(ours, answer, "{document}: {value:?}");
             }
         }
     }
+
+    /// Made once: its document of v2 takes seconds in a build for tests.
+    static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::new(&[]));
 
     fn ask(path: &str, headers: &[(HeaderName, &str)]) -> Response {
         ask_as(Method::GET, path, headers)
@@ -198,7 +275,7 @@ mod tests {
         let reply = Reply::new(&method, request.headers(), None);
         let rest = request.uri().path().strip_prefix("/openapi/").expect("its route");
         let query = Query::parse(request.uri().query().unwrap_or(""));
-        answer(&reply, (&request, &query), &Catalogue::new(&[]), rest)
+        answer(&reply, (&request, &query), &CATALOGUE, rest)
     }
 
     fn told(response: &Response, name: HeaderName) -> &str {
@@ -207,8 +284,7 @@ mod tests {
 
     #[test]
     fn a_document_is_kept_as_long_as_its_hash_is_right() {
-        let catalogue = Catalogue::new(&[]);
-        let hash = &catalogue.openapi("apis/apps/v1").expect("it is there").hash;
+        let hash = &CATALOGUE.openapi_hash("apis/apps/v1").expect("it is there");
         let (plain, hashed) = ("/openapi/v3/apis/apps/v1", format!("/openapi/v3/apis/apps/v1?hash={hash}"));
         let etag = format!("\"{hash}\"");
         let check = |path: &str, sent: &[(HeaderName, &str)], code: u16, cache: &str, location: &str| {
@@ -227,12 +303,16 @@ mod tests {
     }
 
     #[test]
-    fn only_json_is_there_and_only_what_is_served() {
+    fn json_and_protobuf_are_there_and_only_what_is_served() {
         let code = |path: &str, accept: &str| ask(path, &[(ACCEPT, accept)]).status().as_u16();
         let path = "/openapi/v3/api/v1";
         let protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
-        assert_eq!(code(path, protobuf), 406);
-        assert_eq!(code(path, "text/html"), 406);
+        for asked in [protobuf, V3.media] {
+            let response = ask(path, &[(ACCEPT, asked)]);
+            assert_eq!((response.status().as_u16(), told(&response, CONTENT_TYPE)), (200, V3.media));
+            assert_eq!(told(&response, ETAG), told(&ask(path, &[]), ETAG));
+        }
+        assert_eq!((code(path, "text/html"), code(path, V2.media)), (406, 406));
         for accept in [
             "application/json",
             "*/*",
@@ -252,7 +332,7 @@ mod tests {
     /// As kube-apiserver 1.36.3 answers, but for the encodings that `Vary` names there.
     #[test]
     fn the_document_of_v2_is_tagged_and_dated() {
-        let hash = Catalogue::new(&[]).openapi_v2(Duration::ZERO).0.hash.clone();
+        let (hash, _) = CATALOGUE.openapi_v2_hash(Duration::ZERO);
         let etag = format!("\"{hash}\"");
         let check = |method: Method, sent: &[(HeaderName, &str)], code: u16, content_type: &str| {
             let response = ask_as(method, "/openapi/v2?hash=ABC", sent);
@@ -272,9 +352,19 @@ mod tests {
             }
         }
         let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-        check(Method::GET, &[(ACCEPT, protobuf)], 406, "-");
+        check(Method::GET, &[(ACCEPT, protobuf)], 200, V2.media);
+        check(Method::GET, &[(ACCEPT, V2.media)], 200, V2.media);
         check(Method::GET, &[(ACCEPT, "text/html")], 406, "-");
-        check(Method::GET, &[(ACCEPT, &format!("{protobuf}, application/json"))], 200, JSON);
+        check(Method::GET, &[(ACCEPT, &format!("application/json, {protobuf}"))], 200, JSON);
+    }
+
+    #[test]
+    fn who_takes_gzip_gets_it_as_it_is_kept() {
+        let response = ask("/openapi/v2", &[(http::header::ACCEPT_ENCODING, "gzip")]);
+        let vary: Vec<_> = response.headers().get_all(VARY).iter().map(|value| value.as_bytes()).collect();
+        assert_eq!((told(&response, http::header::CONTENT_ENCODING), vary), ("gzip", vec![&b"Accept-Encoding"[..], b"Accept"]));
+        let plain = ask("/openapi/v3/api/v1", &[(http::header::ACCEPT_ENCODING, "gzip")]);
+        assert_eq!((told(&plain, http::header::CONTENT_ENCODING), plain.status().as_u16()), ("-", 200));
     }
 
     #[test]

@@ -1,61 +1,45 @@
 //! What may be asked of a resource as OpenAPI v3 operations, of which `swagger` makes those of v2.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{
     path_of,
+    recorded::Parameters,
     schemas::{GVK, Schemas, kind_of},
 };
 use crate::{Offer, Review, Served, Subresource};
 
-/// What bodies and answers may be, protobuf left out: clients ask for it by `Accept`. Server-side apply is not supported yet.
-pub(super) const BODIES: &[&str] = &["application/json", "application/yaml"];
-const ANSWERS: &[&str] = BODIES;
+/// What bodies of custom resources and answers with them may be.
+pub(super) const CUSTOM: &[&str] = &["application/json", "application/yaml"];
+/// What bodies of Kubernetes' own resources are: whatever its decoders know.
+pub(super) const ANY: &[&str] = &["*/*"];
+pub(super) const ANSWERS: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 /// Lists of custom resources can be watched as well, which is not told.
-const STREAMS: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
-const PATCHES: &[&str] = &["application/json-patch+json", "application/merge-patch+json"];
+const STREAMS: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+/// Those that are served; a custom resource has no strategic merge.
+const PATCHES: &[&str] = &["application/json-patch+json", "application/merge-patch+json", STRATEGIC];
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-const LIST: &[(&str, &str)] = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("shardSelector", "string"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
-];
-/// Only those of custom resources are told.
-const GET: &[(&str, &str)] = &[("resourceVersion", "string")];
-const WRITE: &[(&str, &str)] = &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
-const FORCE: &[(&str, &str)] = &[("force", "boolean")];
-const DELETE: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
-/// Of built-in resources; of custom ones those of a list are told.
-const DELETE_COLLECTION: &[(&str, &str)] = &[
-    ("continue", "string"),
-    ("dryRun", "string"),
-    ("fieldSelector", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("shardSelector", "string"),
-    ("timeoutSeconds", "integer"),
+/// The media types of all operations, in the order in which `/openapi/v2` tells them.
+pub(super) const ORDER: &[&str] = &[
+    "*/*",
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+    "application/jwk-set+json",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
 ];
 
 /// The paths of a resource, each with its operations.
@@ -66,7 +50,8 @@ pub(super) fn paths_of(served: &Served, offer: Offer, schemas: &mut Schemas<'_>)
     let may = |verb: &str| verbs.contains(&verb);
     let scope = if served.namespaced { "namespaces/{namespace}/" } else { "" };
     let collection = format!("{scope}{}", served.resource);
-    let whole = Subject::of(served);
+    let recorded = schemas.recorded();
+    let whole = Subject::of(served, &recorded.parameters);
     let mut paths = vec![
         whole.path(
             &root,
@@ -83,7 +68,7 @@ pub(super) fn paths_of(served: &Served, offer: Offer, schemas: &mut Schemas<'_>)
             vec![
                 may("get").then(|| whole.read(&one, "")),
                 may("update").then(|| whole.replace(&one, "")),
-                may("delete").then(|| whole.delete(schemas)),
+                may("delete").then(|| whole.delete(tells_deleted(served).then_some(&one), schemas)),
                 may("patch").then(|| whole.patch(&one, "", schemas)),
             ],
         ),
@@ -114,11 +99,14 @@ pub(super) fn path_of_review(review: &Review, schemas: &mut Schemas<'_>) -> (Str
     let root = format!("/{}", path_of(&review.group, &review.version));
     let place = if review.namespaced { "namespaces/{namespace}/" } else { "" };
     let one = schemas.kind(&review.group, &review.version, &review.kind);
-    let subject = Subject::of_review(review);
-    let (method, mut operation) = subject.create(&one, "");
-    // The router of these takes whatever its decoders know.
-    operation["requestBody"]["content"] = json!({ "*/*": { "schema": one } });
-    subject.path(&root, &format!("{place}{}", review.resource), vec![Some((method, operation))])
+    let recorded = schemas.recorded();
+    let subject = Subject::of_review(review, &recorded.parameters);
+    subject.path(&root, &format!("{place}{}", review.resource), vec![Some(subject.create(&one, ""))])
+}
+
+/// Whether a DELETE is told to answer with the object. A namespace's does, and it is not told.
+fn tells_deleted(served: &Served) -> bool {
+    served.rules.delete_returns_object && (&*served.group, &*served.resource) != ("", "namespaces")
 }
 
 fn scope(namespaced: bool) -> &'static str {
@@ -148,19 +136,20 @@ fn subresource(
 ) -> (String, Value) {
     let (group, version) = (sub.group.as_deref().unwrap_or(&served.group), sub.version.as_deref().unwrap_or(&served.version));
     let body = if sub.kind == served.kind { parent.clone() } else { schemas.kind(group, version, &sub.kind) };
-    let whole = Subject::of(served);
+    let recorded = schemas.recorded();
+    let whole = Subject::of(served, &recorded.parameters);
     // Of a definition's scale kube-apiserver tells the kind of the whole object.
     let subject = if served.is_custom() { whole } else { Subject { kind: (group, version, &sub.kind), ..whole } };
-    let suffix = capital(&sub.name);
+    let suffix = &sub.name;
     let may = |verb: &str| verbs.contains(&verb);
     subject.path(
         path,
         &sub.name,
         vec![
-            may("get").then(|| subject.read(&body, &suffix)),
-            may("create").then(|| subject.create(&body, &suffix)),
-            may("update").then(|| subject.replace(&body, &suffix)),
-            may("patch").then(|| subject.patch(&body, &suffix, schemas)),
+            may("get").then(|| subject.read(&body, suffix)),
+            may("create").then(|| subject.create(&body, suffix)),
+            may("update").then(|| subject.replace(&body, suffix)),
+            may("patch").then(|| subject.patch(&body, suffix, schemas)),
         ],
     )
 }
@@ -175,106 +164,177 @@ struct Subject<'a> {
     scope: &'a str,
     /// Group, version and kind of what is sent.
     kind: (&'a str, &'a str, &'a str),
+    parameters: &'a BTreeMap<String, Vec<Value>>,
 }
 
 /// A method and its operation.
 type Operation = (&'static str, Value);
 
+/// What an operation is called by, and what it says of itself.
+struct Named<'a> {
+    verb: &'a str,
+    /// Between version and scope in the operation id: `deleteAppsV1CollectionNamespacedDeployment`.
+    middle: &'a str,
+    suffix: &'a str,
+    action: &'a str,
+    description: String,
+}
+
 impl<'a> Subject<'a> {
-    fn of(served: &'a Served) -> Self {
-        let kind = (&*served.group, &*served.version, &*served.kind);
-        Self { of: kind, custom: served.is_custom(), scope: scope(served.namespaced), kind }
+    fn of(served: &'a Served, parameters: &'a Parameters) -> Self {
+        let (kind, custom) = ((&*served.group, &*served.version, &*served.kind), served.is_custom());
+        let parameters = if custom { &parameters.custom } else { &parameters.built_in };
+        Self { of: kind, custom, scope: scope(served.namespaced), kind, parameters }
     }
 
-    fn of_review(review: &'a Review) -> Self {
+    fn of_review(review: &'a Review, parameters: &'a Parameters) -> Self {
         let kind = (&*review.group, &*review.version, &*review.kind);
-        Self { of: kind, custom: false, scope: scope(review.namespaced), kind }
+        Self { of: kind, custom: false, scope: scope(review.namespaced), kind, parameters: &parameters.built_in }
     }
 
     fn path(&self, root: &str, path: &str, operations: Vec<Option<Operation>>) -> (String, Value) {
         let whole = format!("{root}/{path}");
-        let in_path =
-            |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "uniqueItems": true } });
-        let names = ["name", "namespace"].into_iter().filter(|name| whole.contains(&format!("{{{name}}}"))).map(in_path);
+        let in_path = |(name, description): (&str, String)| {
+            let schema = json!({ "type": "string", "uniqueItems": true });
+            json!({ "name": name, "in": "path", "description": description, "required": true, "schema": schema })
+        };
+        let names = [
+            ("name", format!("name of the {}", self.kind.2)),
+            ("namespace", "object name and auth scope, such as for teams and projects".to_owned()),
+        ];
+        let names = names.into_iter().filter(|(name, _)| whole.contains(&format!("{{{name}}}"))).map(in_path);
         let mut members: Map<_, _> = operations.into_iter().flatten().map(|(method, it)| (method.to_owned(), it)).collect();
-        let mut parameters: Vec<Value> = names.chain(parameters(&[("pretty", "string")])).chain(shared(&mut members)).collect();
+        let mut parameters: Vec<Value> = names.chain(shared(&mut members)).collect();
         parameters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
         members.insert("parameters".to_owned(), parameters.into());
         (whole, Value::Object(members))
     }
 
+    /// What answers may be.
+    fn answers(&self) -> &'static [&'static str] {
+        if self.custom { CUSTOM } else { ANSWERS }
+    }
+
+    /// What bodies may be.
+    fn bodies(&self) -> &'static [&'static str] {
+        if self.custom { CUSTOM } else { ANY }
+    }
+
     fn list(&self, suffix: &str, list: &Value) -> Operation {
-        let types = if self.custom { ANSWERS } else { STREAMS };
-        ("get", self.operation("list", "", suffix, "list", parameters(LIST).collect(), &[("200", types, list)]))
+        let (types, verbs) = if self.custom { (CUSTOM, "list") } else { (STREAMS, "list or watch") };
+        let description = format!("{verbs} objects of kind {}", self.of.2);
+        ("get", self.operation(&Named { verb: "list", middle: "", suffix, action: "list", description }, &[("200", types, list)]))
     }
 
     fn watch(&self, suffix: &str, action: &str, event: &Value) -> Operation {
-        ("get", self.operation("watch", "", suffix, action, parameters(LIST).collect(), &[("200", STREAMS, event)]))
+        let what = if action == "watch" { "changes to an object of kind" } else { "individual changes to a list of" };
+        let instead = match action {
+            "watch" => {
+                "use the 'watch' parameter with a list operation instead, filtered to a single item with the 'fieldSelector' parameter."
+            }
+            _ => "use the 'watch' parameter with a list operation instead.",
+        };
+        let description = format!("watch {what} {}. deprecated: {instead}", self.of.2);
+        ("get", self.operation(&Named { verb: "watch", middle: "", suffix, action, description }, &[("200", STREAMS, event)]))
     }
 
-    fn read(&self, one: &Value, suffix: &str) -> Operation {
-        let options = if self.custom { GET } else { &[] };
-        ("get", self.operation("read", "", suffix, "get", parameters(options).collect(), &[("200", ANSWERS, one)]))
+    /// What is done to the object of this name, or to a subresource of it.
+    fn of_the_specified(&self, done: &str, sub: &str) -> String {
+        let of = if sub.is_empty() { String::new() } else { format!("{sub} of ") };
+        format!("{done} {of}the specified {}", self.of.2)
     }
 
-    fn create(&self, one: &Value, suffix: &str) -> Operation {
-        let answers = [("200", ANSWERS, one), ("201", ANSWERS, one), ("202", ANSWERS, one)];
-        ("post", with_body(self.operation("create", "", suffix, "post", parameters(WRITE).collect(), &answers), BODIES, one, true))
+    /// What is done to one object, or to a subresource of it.
+    fn of_a(&self, done: &str, sub: &str) -> String {
+        let of = if sub.is_empty() { String::new() } else { format!(" {sub} of") };
+        format!("{done}{of}{}{}", article(self.of.2), self.of.2)
     }
 
-    fn replace(&self, one: &Value, suffix: &str) -> Operation {
-        let answers = [("200", ANSWERS, one), ("201", ANSWERS, one)];
-        ("put", with_body(self.operation("replace", "", suffix, "put", parameters(WRITE).collect(), &answers), BODIES, one, true))
+    fn read(&self, one: &Value, sub: &str) -> Operation {
+        let named =
+            Named { verb: "read", middle: "", suffix: &capital(sub), action: "get", description: self.of_the_specified("read", sub) };
+        ("get", self.operation(&named, &[("200", self.answers(), one)]))
     }
 
-    fn patch(&self, one: &Value, suffix: &str, schemas: &mut Schemas<'_>) -> Operation {
-        let strategic = (!self.custom).then_some(&STRATEGIC);
-        let types: Vec<&str> = PATCHES.iter().chain(strategic).copied().collect();
-        let options = parameters(WRITE).chain(parameters(FORCE)).collect();
-        let answers = [("200", ANSWERS, one), ("201", ANSWERS, one)];
-        let operation = self.operation("patch", "", suffix, "patch", options, if self.custom { &answers[..1] } else { &answers });
-        ("patch", with_body(operation, &types, &schemas.meta("Patch"), true))
+    fn create(&self, one: &Value, sub: &str) -> Operation {
+        let types = self.answers();
+        let answers = [("200", types, one), ("201", types, one), ("202", types, one)];
+        let named = Named { verb: "create", middle: "", suffix: &capital(sub), action: "post", description: self.of_a("create", sub) };
+        ("post", with_body(self.operation(&named, &answers), self.bodies(), one, true))
     }
 
-    fn delete(&self, schemas: &mut Schemas<'_>) -> Operation {
+    fn replace(&self, one: &Value, sub: &str) -> Operation {
+        let types = self.answers();
+        let description = self.of_the_specified("replace", sub);
+        let named = Named { verb: "replace", middle: "", suffix: &capital(sub), action: "put", description };
+        ("put", with_body(self.operation(&named, &[("200", types, one), ("201", types, one)]), self.bodies(), one, true))
+    }
+
+    fn patch(&self, one: &Value, sub: &str, schemas: &mut Schemas<'_>) -> Operation {
+        let taken: Vec<&str> = PATCHES.iter().copied().filter(|&it| !self.custom || it != STRATEGIC).collect();
+        let types = self.answers();
+        let answers = [("200", types, one), ("201", types, one)];
+        let description = self.of_the_specified("partially update", sub);
+        let named = Named { verb: "patch", middle: "", suffix: &capital(sub), action: "patch", description };
+        let operation = self.operation(&named, if self.custom { &answers[..1] } else { &answers });
+        ("patch", with_body(operation, &taken, &schemas.meta("Patch"), true))
+    }
+
+    /// `deleted` is what it is answered with, where that is the object.
+    fn delete(&self, deleted: Option<&Value>, schemas: &mut Schemas<'_>) -> Operation {
         let status = schemas.meta("Status");
-        let answers = [("200", ANSWERS, &status), ("202", ANSWERS, &status)];
-        let operation = self.operation("delete", "", "", "delete", parameters(DELETE).collect(), &answers);
-        ("delete", with_body(operation, BODIES, &schemas.meta("DeleteOptions"), false))
+        let (types, answer) = (self.answers(), deleted.unwrap_or(&status));
+        let answers = [("200", types, answer), ("202", types, answer)];
+        let named = Named { verb: "delete", middle: "", suffix: "", action: "delete", description: self.of_a("delete", "") };
+        ("delete", with_body(self.operation(&named, &answers), self.bodies(), &schemas.meta("DeleteOptions"), false))
     }
 
     fn delete_collection(&self, schemas: &mut Schemas<'_>) -> Operation {
-        let status = schemas.meta("Status");
-        let options = parameters(if self.custom { LIST } else { DELETE_COLLECTION }).collect();
-        let operation = self.operation("delete", "Collection", "", "deletecollection", options, &[("200", ANSWERS, &status)]);
-        let operation = if self.custom { operation } else { with_body(operation, BODIES, &schemas.meta("DeleteOptions"), false) };
-        ("delete", operation)
+        let description = format!("delete collection of {}", self.of.2);
+        let named = Named { verb: "delete", middle: "Collection", suffix: "", action: "deletecollection", description };
+        let operation = self.operation(&named, &[("200", self.answers(), &schemas.meta("Status"))]);
+        let with_options =
+            |operation, schemas: &mut Schemas<'_>| with_body(operation, self.bodies(), &schemas.meta("DeleteOptions"), false);
+        ("delete", if self.custom { operation } else { with_options(operation, schemas) })
     }
 
-    /// `verb` and `middle` make the operation id: `deleteAppsV1CollectionNamespacedDeployment`.
-    fn operation(
-        &self,
-        verb: &str,
-        middle: &str,
-        suffix: &str,
-        action: &str,
-        parameters: Vec<Value>,
-        answers: &[(&str, &[&str], &Value)],
-    ) -> Value {
+    fn operation(&self, named: &Named<'_>, answers: &[(&str, &[&str], &Value)]) -> Value {
         let (group, version, kind) = self.of;
-        let group = words(group);
-        let id = format!("{verb}{group}{}{middle}{}{kind}{suffix}", capital(version), self.scope);
-        let mut responses: Map<_, _> =
-            answers.iter().map(|(code, types, schema)| ((*code).to_owned(), answer(code, types, schema))).collect();
-        responses.insert("401".to_owned(), json!({ "description": "Unauthorized" }));
-        let tag = format!("{}{}_{version}", group[..1].to_lowercase(), &group[1..]);
+        let id = format!("{}{}{}{}{}{kind}{}", named.verb, words(group), capital(version), named.middle, self.scope, named.suffix);
         let (of, at, kind) = self.kind;
-        let mut operation =
-            json!({ "tags": [tag], "operationId": id, "responses": responses, "x-kubernetes-action": action, GVK: kind_of(of, at, kind) });
-        if !parameters.is_empty() {
-            operation["parameters"] = parameters.into();
-        }
+        let mut operation = json!({
+            "description": named.description,
+            "operationId": id,
+            "responses": responses(answers),
+            "tags": [tag(group, Some(version))],
+            "x-kubernetes-action": named.action,
+            GVK: kind_of(of, at, kind),
+        });
+        operation["parameters"] = self.parameters.get(named.action).cloned().unwrap_or_default().into();
         operation
+    }
+}
+
+/// The answers of an operation: those of one who may, and that to one who does not say who he is.
+pub(super) fn responses(answers: &[(&str, &[&str], &Value)]) -> Map<String, Value> {
+    let told = answers.iter().map(|(code, types, schema)| ((*code).to_owned(), answer(code, types, schema)));
+    told.chain([("401".to_owned(), json!({ "description": "Unauthorized" }))]).collect()
+}
+
+/// The tag of operations of a group, or of one of its versions: `apps_v1`.
+pub(super) fn tag(group: &str, version: Option<&str>) -> String {
+    let group = words(group);
+    let version = version.map_or_else(String::new, |version| format!("_{version}"));
+    format!("{}{}{version}", group[..1].to_lowercase(), &group[1..])
+}
+
+/// What stands before a kind in a sentence: an article, or none before a plural.
+fn article(kind: &str) -> &'static str {
+    let first = kind.chars().next().map_or('x', |first| first.to_ascii_lowercase());
+    match first {
+        _ if kind.ends_with('s') && !kind.ends_with("ss") => " ",
+        'a' | 'e' | 'i' | 'o' | 'u' => " an ",
+        _ => " a ",
     }
 }
 
@@ -314,17 +374,13 @@ fn content(types: &[&str], schema: &Value) -> Map<String, Value> {
     types.iter().map(|name| ((*name).to_owned(), json!({ "schema": schema }))).collect()
 }
 
-fn parameters(of: &[(&str, &str)]) -> impl Iterator<Item = Value> {
-    of.iter().map(|(name, kind)| json!({ "name": name, "in": "query", "schema": { "type": kind, "uniqueItems": true } }))
-}
-
 /// A group in an operation id: `Core`, `Apps`, `RbacAuthorization` of `rbac.authorization.k8s.io`, `ExIo` of `ex.io`.
-fn words(group: &str) -> String {
+pub(super) fn words(group: &str) -> String {
     let group = if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) };
     group.split(|c: char| !c.is_ascii_alphanumeric()).map(capital).collect()
 }
 
-fn capital(word: &str) -> String {
+pub(super) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -21,7 +21,6 @@ pub(super) const REFERENCE: &str = "#/components/schemas/";
 
 /// The file, read: about 2 MB, as long as somebody makes a document of it.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "only the schemas are read so far")]
 pub(super) struct Recorded {
     /// Group versions of which documents of custom resources tell the kinds of every version.
     pub(super) custom_kinds: Vec<(String, String)>,
@@ -35,7 +34,6 @@ pub(super) struct Recorded {
 
 /// `apiVersion`, `kind` and `metadata` of custom objects.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "only the schemas are read so far")]
 pub(super) struct Heads {
     pub(super) embedded: Map<String, Value>,
     pub(super) list: Map<String, Value>,
@@ -44,7 +42,6 @@ pub(super) struct Heads {
 
 /// Parameters of operations by `x-kubernetes-action`.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "only the schemas are read so far")]
 pub(super) struct Parameters {
     pub(super) built_in: BTreeMap<String, Vec<Value>>,
     pub(super) custom: BTreeMap<String, Vec<Value>>,

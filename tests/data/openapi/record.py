@@ -4,9 +4,10 @@
 parameters.jsonl. A line: a member of a path in OpenAPI v3 (a method, or `parameters`, which all methods of the path share), its parameters as `name in type`,
 and the paths that have it so. Of core/v1, apps/v1 and the group of a definition that is made for it.
 
-v2.jsonl. A line: a definition as the server shows it, or what `/openapi/v2` says of those: a path of their group versions, the schema of a kind. Left out are
-descriptions of operations, of parameters and of the members that every object or list has, which documents of ours do not have; what stands under
-`#/parameters/` is put where it is meant.
+v2.jsonl. A line: a definition as the server shows it, or what `/openapi/v2` says of those: a path of their group versions, the schema of a kind; and the parameters
+that operations share, of all groups.
+
+v3.jsonl. The same definitions, of which documents of v3 say a path or a schema. In both, some lines have besides what it is in protobuf: a message of name and value.
 
 src/catalogue/openapi/recorded.json.gz. What documents are made of that no rule tells: the schemas of all documents of OpenAPI v3, the parameters of operations by
 `x-kubernetes-action`, the members that custom objects, objects inside of them and their lists begin with, and the group versions of which kinds like DeleteOptions
@@ -14,7 +15,7 @@ are told, in `/openapi/v2` and in the documents of custom resources. Its bytes d
 
 Needs nothing but Python.
 """
-import gzip, json, pathlib, ssl, sys, time, urllib.error, urllib.request
+import base64, gzip, json, pathlib, ssl, sys, time, urllib.error, urllib.request
 
 KUBE, TOKEN = sys.argv[1:3]
 HERE = pathlib.Path(__file__).parent
@@ -137,34 +138,55 @@ def swagger(groups, names):
     raise SystemExit(f"told are {there}, not {names}")
 
 
-def without_descriptions(shared, of):
-    """Operations and their parameters have none of ours."""
-    if isinstance(of, list):
-        return [without_descriptions(shared, it) for it in of]
-    if not isinstance(of, dict):
-        return of
-    of = shared.get(of.get("$ref"), of)
-    is_answer = "schema" in of and "in" not in of
-    return {name: without_descriptions(shared, it) for name, it in of.items() if name != "description" or is_answer or of == {"description": "Unauthorized"}}
+def fields(message):
+    """The fields of a protobuf message that are texts or messages: numbers and bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        if key & 7 == 2:
+            length = varint()
+            yield key >> 3, message[at:at + length]
+            at += length
+        elif key & 7 == 0:
+            varint()
+        else:
+            at += 8
 
 
-def without_head_descriptions(schema):
-    """Members of every object have none of ours, nor do lists."""
-    if not isinstance(schema, dict):
-        return schema
-    of = dict(schema)
-    if isinstance(of.get("properties"), dict):
-        of["properties"] = {name: without_head_descriptions(it) for name, it in of["properties"].items()}
-        reference = of["properties"].get("metadata", {}).get("$ref", "")
-        for name in ["apiVersion", "kind", "metadata"] if "meta.v1" in reference else []:
-            of["properties"][name].pop("description")
-        if reference.endswith(".ListMeta"):
-            of.pop("description")
-            of["properties"]["items"].pop("description")
-    for name in ["items", "additionalProperties"]:
-        if name in of:
-            of[name] = without_head_descriptions(of[name])
-    return of
+def messages(path, media, *places):
+    """The messages with a name at each place, a path of field numbers, by name."""
+    request = urllib.request.Request(KUBE + path, None, {"Authorization": "Bearer " + TOKEN, "Accept": media})
+    whole = urllib.request.urlopen(request, context=TLS).read()
+    found = {}
+    for place in places:
+        inside = [whole]
+        for number in place:
+            inside = [value for message in inside for of, value in fields(message) if of == number]
+        found |= {next(fields(message))[1].decode(): base64.b64encode(message).decode() for message in inside}
+    return found
+
+
+PROTOBUF = "application/com.github.proto-openapi.spec.v{}.v1.0+protobuf"
+PATHS_IN_PROTOBUF = ["/apis/rich.ex.io/v1/namespaces/{namespace}/gadgets", "/apis/rich.ex.io/v1/namespaces/{namespace}/gadgets/{name}"]
+
+
+def with_protobuf(rows, told):
+    """The rows, with what they are in protobuf: all but most paths, which are alike."""
+    for row in rows:
+        name = row.get("definition") or row.get("parameter") or row.get("path")
+        if name in told and (name in PATHS_IN_PROTOBUF or "path" not in row):
+            row["protobuf"] = told[name]
+    return rows
 
 
 def v2():
@@ -179,9 +201,8 @@ def v2():
                 places.add(f"/apis/{spec['group']}/{it['name']}/")
                 names |= {f"{reverse(spec['group'])}.{it['name']}.{spec['names'][of]}" for of in ["kind", "listKind"]}
     found = swagger({reverse(made["spec"]["group"]) for made in MADE}, names)
-    shared = {"#/parameters/" + name: it for name, it in found["parameters"].items()}
     # Discovery is told of built-in groups alone.
-    paths = {path: without_descriptions(shared, it) for path, it in found["paths"].items() if any(path.startswith(place) for place in places)}
+    paths = {path: it for path, it in found["paths"].items() if any(path.startswith(place) for place in places)}
     shown = []
     for made in MADE:
         path = DEFINITIONS + "/" + made["metadata"]["name"]
@@ -190,10 +211,20 @@ def v2():
         it["metadata"] = {"name": made["metadata"]["name"]}
         it["status"]["conditions"] = [{"type": of["type"], "status": of["status"]} for of in conditions]
         shown.append(it)
-        call("DELETE", path)
     rows = [{"shown": it} for it in shown] + [{"path": path, "of": of} for path, of in sorted(paths.items())]
-    rows += [{"definition": name, "of": without_head_descriptions(found["definitions"][name])} for name in sorted(names)]
+    rows += [{"definition": name, "of": found["definitions"][name]} for name in sorted(names)]
+    rows += [{"parameter": name, "of": it} for name, it in sorted(found["parameters"].items())]
+    third = []
+    for place in sorted(places):
+        told = document(place.strip("/"))
+        third += [{"path": path, "of": it} for path, it in sorted(told["paths"].items())]
+        third += [{"definition": name, "of": it} for name, it in sorted(told["components"]["schemas"].items()) if name in names]
+        third = with_protobuf(third, messages("/openapi/v3" + place.rstrip("/"), PROTOBUF.format(3), (4, 1), (5, 1, 1)))
+    rows = with_protobuf(rows, messages("/openapi/v2", PROTOBUF.format(2), (8, 2), (9, 1), (10, 1)))
+    (HERE / "v3.jsonl").write_text("".join(json.dumps(row, separators=(",", ":"), sort_keys=True) + "\n" for row in third))
     (HERE / "v2.jsonl").write_text("".join(json.dumps(row, separators=(",", ":"), sort_keys=True) + "\n" for row in rows))
+    for made in MADE:
+        call("DELETE", DEFINITIONS + "/" + made["metadata"]["name"])
     print(len(paths), "paths and", len(names), "definitions")
 
 
