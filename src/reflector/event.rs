@@ -70,6 +70,8 @@ pub(crate) struct Page {
     pub(crate) items: Vec<Item>,
     /// Where the next page begins; empty after the last one.
     pub(crate) next: String,
+    /// How many objects follow, if that is told.
+    pub(crate) remaining: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -104,6 +106,7 @@ struct Metadata<'a> {
     annotations: Option<&'a RawValue>,
     #[serde(borrow, rename = "continue")]
     next: Cow<'a, str>,
+    remaining_item_count: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]
@@ -177,7 +180,7 @@ pub(crate) fn page(body: &Bytes, place: &Place) -> Result<Page, Lie> {
         }
         items.push(Item { key, revision, value });
     }
-    Ok(Page { revision: at, items, next: list.metadata.next.into_owned() })
+    Ok(Page { revision: at, items, next: list.metadata.next.into_owned(), remaining: list.metadata.remaining_item_count })
 }
 
 /// The revision of a list, whatever else is in it.
@@ -300,7 +303,7 @@ mod tests {
         let bare = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"}}"#;
         let whole = object(r#""name":"a","namespace":"n","resourceVersion":"7""#);
         let item = Item { key: "/registry/configmaps/n/a".into(), revision: Revision(7), value: whole.clone().into() };
-        let page = |items| Ok(Page { revision: Revision(9), items, next: "x".to_owned() });
+        let page = |items| Ok(Page { revision: Revision(9), items, next: "x".to_owned(), remaining: None });
         assert_eq!(list(&format!("[{bare}]")), page(vec![item.clone()]));
         assert_eq!(list(&format!("[{whole}]")), page(vec![item]));
         assert_eq!(list("null"), page(Vec::new()));

@@ -5,6 +5,8 @@
 
 mod event;
 mod follower;
+mod history;
+mod ledger;
 mod load;
 mod machine;
 mod place;
@@ -14,7 +16,7 @@ mod source;
 
 pub use policy::{Policy, Wanted};
 pub use reflectors::Reflectors;
-pub use source::Source;
+pub use source::{CONNECTIONS_RESERVED, Source};
 
 #[cfg(test)]
 mod tests;

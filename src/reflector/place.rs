@@ -40,6 +40,17 @@ impl Place {
         }
     }
 
+    /// The path of the list in which the object with this key is, and its name.
+    pub(crate) fn path_of(&self, key: &[u8]) -> (String, String) {
+        let rest = String::from_utf8_lossy(key.get(self.key_prefix.len()..).unwrap_or_default()).into_owned();
+        match (self.storage.namespaced, rest.split_once('/'), self.path.rsplit_once('/')) {
+            (true, Some((namespace, name)), Some((root, resource))) => {
+                (format!("{root}/namespaces/{namespace}/{resource}"), name.to_owned())
+            }
+            _ => (self.path.clone(), rest),
+        }
+    }
+
     /// Bytes of a key before the namespace or name.
     pub(crate) fn key_prefix_len(&self) -> usize {
         self.key_prefix.len()
