@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::event::{Failure, Lie, Told, told};
 use super::ledger::Held;
+use super::lines::{Form, Lines};
 use super::load::{self, Progressing};
 use super::machine::{Loaded, Machine, Out, Wrong};
 use super::place::Place;
@@ -18,7 +19,7 @@ use super::policy::Follows;
 use super::source::{NoAnswer, Source, may_be_old};
 use cache::cacher::{Gone, Inbox};
 use cache::state::snapshot::Fed;
-use client::{CallError, NdjsonStream};
+use client::CallError;
 use model::{Feed, Revision};
 use retry::Backoff;
 
@@ -62,6 +63,8 @@ pub(crate) enum End {
     Refused(String),
     /// Its objects do not fit into what there is for objects.
     TooLarge(String),
+    /// It has what is not known here, as JSON shows it all the same.
+    OnlyJson(String),
     /// Upstream has no watch that begins with all objects.
     Unsupported(String),
     /// Nobody takes what comes any longer.
@@ -190,6 +193,11 @@ impl Follower {
                 End::Unsupported(why) => {
                     tracing::info!(resource = %self.place.storage.id, why, "upstream does not begin a watch with all objects; lists it page by page");
                     self.by_pages = true;
+                    continue;
+                }
+                End::OnlyJson(why) => {
+                    tracing::info!(resource = %self.place.storage.id, why, "upstream is asked for JSON from now on");
+                    self.place.only_json();
                     continue;
                 }
                 End::Anew(why) => {
@@ -333,9 +341,10 @@ impl Follower {
     }
 
     /// Takes events in until there are no more.
-    async fn take_lines(&mut self, lines: &mut NdjsonStream, first: Vec<Bytes>) -> Result<(), End> {
+    async fn take_lines(&mut self, lines: &mut Lines, first: Vec<Bytes>) -> Result<(), End> {
+        let form = lines.form();
         for line in first {
-            self.take(&line)?;
+            self.take(&line, form)?;
         }
         let fed = self.inbox.fed().clone();
         let mut asking: Pin<&mut Option<BoxFuture<'_, Progress>>> = pin!(None);
@@ -362,7 +371,7 @@ impl Follower {
                 }
             };
             match next {
-                Ok(Ok(Some(line))) => self.take(&line)?,
+                Ok(Ok(Some(line))) => self.take(&line, form)?,
                 ended => {
                     let mut out = Vec::new();
                     self.machine.flush(false, &mut out);
@@ -424,10 +433,10 @@ impl Follower {
         self.perform(out)
     }
 
-    fn take(&mut self, line: &Bytes) -> Result<(), End> {
+    fn take(&mut self, line: &Bytes, form: Form) -> Result<(), End> {
         let (came, before) = (Instant::now(), self.machine.known());
         let mut out = Vec::new();
-        let taken = match told(line, &self.place)? {
+        let taken = match told(line, form, &self.place)? {
             Told::Put(item) => self.machine.event(item, false, &self.place, &mut out),
             Told::Gone(item) => self.machine.event(item, true, &self.place, &mut out),
             Told::Bookmark { revision, .. } => {
@@ -510,7 +519,7 @@ async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: R
             return Progress::Failed(None);
         }
     };
-    match told(&line, &place) {
+    match told(&line, lines.form(), &place) {
         Ok(Told::Bookmark { revision, .. }) if revision > from => Progress::Silent(from, revision),
         Ok(Told::Bookmark { .. }) | Err(_) => Progress::Failed(None),
         Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),
@@ -579,6 +588,7 @@ impl From<Wrong> for End {
         match wrong {
             Wrong::Lie(lie) => lie.into(),
             Wrong::Late(..) => Self::Anew(wrong.to_string()),
+            Wrong::Unknown(why) => Self::OnlyJson(why),
         }
     }
 }

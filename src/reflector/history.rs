@@ -91,7 +91,7 @@ impl Follower {
 
     /// A list of the past; or what it means that there is none.
     async fn listed(&self, path: &str, query: &str) -> Result<Result<Page, Past>, End> {
-        match self.source.list_at(path, query).await {
+        match self.source.list_at(&self.place, path, query).await {
             Ok(body) => Ok(Ok(page(&body, &self.place)?)),
             Err(NoAnswer::Failed(failure)) if failure.code == StatusCode::GONE.as_u16() => Ok(Err(Past::Untold)),
             // It has no such lists.

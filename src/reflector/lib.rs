@@ -7,10 +7,12 @@ mod event;
 mod follower;
 mod history;
 mod ledger;
+mod lines;
 mod load;
 mod machine;
 mod place;
 mod policy;
+mod protobuf;
 mod reflectors;
 mod source;
 

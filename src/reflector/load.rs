@@ -14,11 +14,12 @@ use tokio::time::{Instant, timeout};
 use super::event::{Failure, Item, Lie, Told, page, told};
 use super::follower::End;
 use super::ledger::Held;
+use super::lines::{Form, Lines};
 use super::machine::{Loaded, made};
 use super::place::Place;
 use super::source::{NoAnswer, Source};
 use cache::state::snapshot::Fed;
-use client::{CallError, NdjsonStream};
+use client::CallError;
 use model::{Broken, Object, Revision};
 
 /// Bytes of all objects of a resource, as JSON: what is more is not followed.
@@ -82,6 +83,8 @@ impl Progressing {
 /// What a line of the initial events came to.
 enum Initial {
     Put(Bytes, Revision, Box<Made>),
+    /// It has what is not known here, but as JSON.
+    Unknown(String),
     Gone(Bytes),
     /// They are over.
     End(Revision),
@@ -92,7 +95,7 @@ enum Initial {
 
 /// Reads the initial events of a watch. Returns what was told after them already.
 pub(crate) async fn initial_events(
-    lines: &mut NdjsonStream,
+    lines: &mut Lines,
     place: &Arc<Place>,
     progress: Progressing,
 ) -> Result<((Loaded, Held), Vec<Bytes>), End> {
@@ -112,7 +115,7 @@ pub(crate) async fn initial_events(
             return Err(End::Unsupported("its initial events do not end".to_owned()));
         }
         bytes = 0;
-        if let Some((revision, rest)) = objects.take(std::mem::take(&mut chunk), place).await? {
+        if let Some((revision, rest)) = objects.take(std::mem::take(&mut chunk), lines.form(), place).await? {
             return Ok((objects.loaded(revision)?, rest));
         }
         match next {
@@ -125,27 +128,30 @@ pub(crate) async fn initial_events(
 
 impl Objects {
     /// Takes lines in; returns the revision, and the lines that follow, when the initial events are over.
-    async fn take(&mut self, lines: Vec<Bytes>, place: &Arc<Place>) -> Result<Option<(Revision, Vec<Bytes>)>, End> {
-        self.progress.came(lines.len(), lines.iter().map(Bytes::len).sum(), self.objects.len())?;
+    async fn take(&mut self, lines: Vec<Bytes>, form: Form, place: &Arc<Place>) -> Result<Option<(Revision, Vec<Bytes>)>, End> {
         let (place, read) = (place.clone(), lines.clone());
         let work = spawn_blocking(move || {
-            let mut all = Vec::with_capacity(read.len());
+            let (mut all, mut bytes) = (Vec::with_capacity(read.len()), 0);
             for line in &read {
-                let one = initial(line, &place)?;
-                let is_last = matches!(one, Initial::End(_) | Initial::Failed(_));
+                let one = initial(line, form, &place)?;
+                bytes += one.bytes().unwrap_or(line.len());
+                let is_last = matches!(one, Initial::End(_) | Initial::Failed(_) | Initial::Unknown(_));
                 all.push(one);
                 if is_last {
                     break;
                 }
             }
-            Ok::<_, Lie>(all)
+            Ok::<_, Lie>((all, bytes))
         });
-        for (at, one) in joined(work.await)?.into_iter().enumerate() {
+        let (all, bytes) = joined(work.await)?;
+        self.progress.came(all.len(), bytes, self.objects.len())?;
+        for (at, one) in all.into_iter().enumerate() {
             match one {
                 Initial::Put(key, revision, made) => drop(self.objects.insert(key, (revision, *made))),
                 Initial::Gone(key) => drop(self.objects.remove(&key)),
                 Initial::End(revision) => return Ok(Some((revision, lines[at + 1..].to_vec()))),
                 Initial::Failed(failure) => return Err(End::failed(failure)),
+                Initial::Unknown(why) => return Err(End::OnlyJson(why)),
                 Initial::Nothing => {}
             }
         }
@@ -167,8 +173,18 @@ impl Objects {
     }
 }
 
-fn initial(line: &Bytes, place: &Place) -> Result<Initial, Lie> {
-    Ok(match told(line, place)? {
+impl Initial {
+    /// Bytes of the object in memory, if it is one.
+    fn bytes(&self) -> Option<usize> {
+        match self {
+            Self::Put(_, _, made) => made.as_ref().as_ref().ok().map(|object| object.tail().len()),
+            _ => None,
+        }
+    }
+}
+
+fn initial(line: &Bytes, form: Form, place: &Place) -> Result<Initial, Lie> {
+    Ok(match told(line, form, place)? {
         Told::Put(item) => put(&item, place),
         Told::Gone(item) => Initial::Gone(item.key),
         Told::Bookmark { revision, ends_initial: true } => Initial::End(revision),
@@ -179,7 +195,10 @@ fn initial(line: &Bytes, place: &Place) -> Result<Initial, Lie> {
 
 /// The key is copied: it is not to keep the line.
 fn put(item: &Item, place: &Place) -> Initial {
-    Initial::Put(item.key.clone(), item.revision, Box::new(made(item, place)))
+    match made(item, place) {
+        Err(broken) if item.is_protobuf() => Initial::Unknown(broken.why),
+        made => Initial::Put(item.key.clone(), item.revision, Box::new(made)),
+    }
 }
 
 /// Lists everything page by page, all of one revision.
@@ -203,7 +222,7 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progress
             }
             Err(error) => return Err(error.into()),
         };
-        let (work, bytes) = ((place.clone(), body.clone()), body.len());
+        let work = (place.clone(), body.clone());
         let work = spawn_blocking(move || {
             let page = page(&work.1, &work.0)?;
             let all: Vec<(Item, Made)> = page.items.into_iter().map(|item| (item.clone(), made(&item, &work.0))).collect();
@@ -213,6 +232,11 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progress
         if *revision.get_or_insert(at) != at {
             return Err(Lie(format!("a page of {at} in a list of another revision")).into());
         }
+        let unknown = |(item, made): &(Item, Made)| made.as_ref().err().filter(|_| item.is_protobuf()).map(|broken| broken.why.clone());
+        if let Some(why) = all.iter().find_map(unknown) {
+            return Err(End::OnlyJson(why));
+        }
+        let bytes = all.iter().map(|(item, made)| made.as_ref().map_or(item.value.len(), |object| object.tail().len())).sum();
         objects.progress.came(all.len(), bytes, objects.objects.len())?;
         objects.objects.extend(all.into_iter().map(|(item, made)| (item.key, (item.revision, made))));
         if following.is_empty() {

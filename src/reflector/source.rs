@@ -10,19 +10,13 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::event::{Failure, failure, list_revision};
 use super::ledger::Ledger;
+use super::lines::{Asking, Lines, Watched};
 use super::place::Place;
-use client::{Answer, CallError, Client, Kubeconfig, Limits, NdjsonStream, Streamed};
+use client::{Answer, CallError, Kubeconfig};
 use model::{Revision, Storage};
 
 /// Resources that are loaded at the same time; as of etcd.
 const LOADS_AT_ONCE: usize = 4;
-/// Bytes of one event. etcd takes 1.5 MiB of an object unless it is told otherwise, which are a few times as many as JSON.
-const EVENT_BYTES_MAX: usize = 32 << 20;
-/// Bytes of one page of a list. Pages are made smaller until they are within.
-const PAGE_BYTES_MAX: usize = 64 << 20;
-/// How long the head of a watch's answer, and a whole page, may take.
-const HEAD_TIME: Duration = Duration::from_secs(30);
-const PAGE_TIME: Duration = Duration::from_secs(60);
 /// How long upstream may say that it has less than it had: one of several servers may be late. After that its etcd was restored from a backup.
 const RESTORED_AFTER: Duration = Duration::from_secs(60);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
@@ -33,9 +27,8 @@ pub const CONNECTIONS_RESERVED: usize = 1_024 + PAGES_AT_ONCE;
 
 /// See the file's header.
 pub struct Source {
-    watches: Client,
-    lists: Client,
-    at: Kubeconfig,
+    asking: Asking,
+    server: String,
     /// `/registry/`.
     prefix: String,
     pub(crate) loads: Semaphore,
@@ -64,13 +57,9 @@ impl Source {
     /// # Errors
     /// When certificate and key do not fit.
     pub fn new(at: Kubeconfig, prefix: &str) -> Result<Self, String> {
-        let watch = Limits { timeout: HEAD_TIME, answer_bytes_max: EVENT_BYTES_MAX, concurrent_max: LOADS_AT_ONCE };
-        let list = Limits { timeout: PAGE_TIME, answer_bytes_max: PAGE_BYTES_MAX, concurrent_max: PAGES_AT_ONCE };
-        let (watches, lists) = (Client::of(&at, watch)?, Client::of(&at, list)?);
         Ok(Self {
-            watches,
-            lists,
-            at,
+            server: at.server().to_owned(),
+            asking: Asking::of(at)?,
             prefix: prefix.to_owned(),
             loads: Semaphore::new(LOADS_AT_ONCE),
             ledger: Ledger::within(None),
@@ -88,7 +77,7 @@ impl Source {
     /// Where it is.
     #[must_use]
     pub fn server(&self) -> &str {
-        self.at.server()
+        &self.server
     }
 
     /// The key prefix.
@@ -106,7 +95,7 @@ impl Source {
 
     /// The same of a place.
     pub(crate) async fn newest_of(&self, place: &Place) -> Result<Revision, NoAnswer> {
-        let answer = self.answer(&place.path, "limit=1").await?;
+        let answer = self.answer(place, &place.path, "limit=1").await?;
         if may_be_old(&answer.headers) {
             return Err(NoAnswer::Old);
         }
@@ -115,25 +104,25 @@ impl Source {
 
     /// A page of a list, with this query.
     pub(crate) async fn list(&self, place: &Place, query: &str) -> Result<Bytes, NoAnswer> {
-        self.list_at(&place.path, query).await
+        self.list_at(place, &place.path, query).await
     }
 
     /// The same of a path.
-    pub(crate) async fn list_at(&self, path: &str, query: &str) -> Result<Bytes, NoAnswer> {
-        self.answer(path, query).await.map(|answer| answer.body)
+    pub(crate) async fn list_at(&self, place: &Place, path: &str, query: &str) -> Result<Bytes, NoAnswer> {
+        self.answer(place, path, query).await.map(|answer| answer.body)
     }
 
-    async fn answer(&self, path: &str, query: &str) -> Result<Answer, NoAnswer> {
-        let answer = self.lists.get(&self.at.url(&format!("{path}?{query}"))).await.map_err(NoAnswer::Call)?;
+    async fn answer(&self, place: &Place, path: &str, query: &str) -> Result<Answer, NoAnswer> {
+        let answer = self.asking.whole(&place.path, &format!("{path}?{query}"), place.accept()).await.map_err(NoAnswer::Call)?;
         if answer.status == StatusCode::OK { Ok(answer) } else { Err(refused(&answer)) }
     }
 
     /// A watch, with this query.
-    pub(crate) async fn watch(&self, place: &Place, query: &str) -> Result<NdjsonStream, NoAnswer> {
-        let url = self.at.url(&format!("{}?watch=true&allowWatchBookmarks=true&{query}", place.path));
-        match self.watches.stream(&url).await.map_err(NoAnswer::Call)? {
-            Streamed::Ndjson(lines) => Ok(lines),
-            Streamed::Refused(answer) => Err(refused(&answer)),
+    pub(crate) async fn watch(&self, place: &Place, query: &str) -> Result<Lines, NoAnswer> {
+        let target = format!("{}?watch=true&allowWatchBookmarks=true&{query}", place.path);
+        match self.asking.watch(&place.path, &target, place.accept()).await.map_err(NoAnswer::Call)? {
+            Watched::Lines(lines) => Ok(lines),
+            Watched::Refused(answer) => Err(refused(&answer)),
         }
     }
 }

@@ -21,6 +21,7 @@ use model::{GivenUp, Revision, Storage};
 use telemetry::Metrics;
 
 mod doubt;
+mod forms;
 
 /// How long something may take that is to happen.
 const SOON: Duration = Duration::from_secs(30);
@@ -53,7 +54,7 @@ impl Bench {
         restored_after: Duration,
         react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
     ) -> Self {
-        let server = Server::speaking(&[b"http/1.1"], react).await;
+        let server = Server::start(react).await;
         let trust = Trust::from_pem(server.ca_pem().as_bytes()).expect("an authority");
         let at = Kubeconfig::of_server(&server.url(), trust).expect("a server");
         let mut source = Source::new(at, "/registry/").expect("a client").within(budget);
