@@ -13,7 +13,7 @@ use http::{
 use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
-use upstream::{Answer, AuthMode};
+use upstream::{Answer, AuthMode, Visit, Whole};
 
 use super::{
     accept::Asked,
@@ -142,10 +142,11 @@ fn ahead(reply: &Reply, fetched: &Fetched, line: &RequestLine, request: &Request
 }
 
 impl Replica {
-    /// Fetches the documents again and again, until the process ends. Where clients bring their own tokens nobody may read them but they.
+    /// Fetches the documents again and again, until the process ends. Where clients bring their own tokens nobody may read them but they, and this server itself if it is
+    /// somebody there.
     pub async fn keep(self: Arc<Self>) {
         loop {
-            let is_allowed = self.upstream.now().auth_mode() != AuthMode::OwnToken;
+            let is_allowed = self.is_source || self.upstream.now().auth_mode() != AuthMode::OwnToken;
             let mut pause = if is_allowed && self.answers() { FETCH_AGAIN } else { FIRST_LOOKS };
             if pause == FETCH_AGAIN {
                 match timeout(FETCH_MAX, self.fetch_all()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned())) {
@@ -163,12 +164,14 @@ impl Replica {
     /// All of them; those from before if upstream says that nothing has changed.
     async fn fetch_all(&self) -> Result<Fetched, String> {
         let before = self.essentials.0.load_full();
-        let at = Instant::now();
+        let (at, upstream) = (Instant::now(), self.upstream.now());
+        let visit =
+            if upstream.auth_mode() == AuthMode::OwnToken { Some((upstream.visit().await?, self.ourselves(&upstream)?)) } else { None };
         let mut aggregated = BTreeMap::new();
         let mut is_same = before.is_some();
         for path in ROOTS {
             let known = before.as_ref().and_then(|before| before.aggregated.get(path));
-            let (status, headers, body) = self.fetch(path, AGGREGATED_MEDIA_TYPE, known.map(|known| &*known.etag)).await?;
+            let (status, headers, body) = self.fetch(visit.as_ref(), path, AGGREGATED_MEDIA_TYPE, known.map(|known| &*known.etag)).await?;
             let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
             match (status, known, text(ETAG)) {
                 (StatusCode::NOT_MODIFIED, Some(known), _) => drop(aggregated.insert(path, known.clone())),
@@ -188,7 +191,7 @@ impl Replica {
         let mut bytes: usize = aggregated.values().map(|document| document.body.len()).sum();
         let mut paths: Vec<String> = ["/apis", "/api", "/version", "/openapi/v3"].map(str::to_owned).to_vec();
         while let Some(path) = paths.pop() {
-            let (status, _, body) = self.fetch(&path, JSON, None).await?;
+            let (status, _, body) = self.fetch(visit.as_ref(), &path, JSON, None).await?;
             // Of another API server that does not answer, for one.
             if status != StatusCode::OK {
                 continue;
@@ -205,14 +208,29 @@ impl Replica {
         Ok(Fetched { plain, aggregated, at })
     }
 
-    /// One of them, as somebody without any rights asks for it.
-    async fn fetch(&self, path: &str, accept: &'static str, etag: Option<&str>) -> Result<(StatusCode, HeaderMap, Bytes), String> {
+    /// One of them, as somebody without any rights asks for it, or as this server itself on its visit.
+    async fn fetch(
+        &self,
+        visit: Option<&(Visit, HeaderMap)>,
+        path: &str,
+        accept: &'static str,
+        etag: Option<&str>,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), String> {
+        let conditions = |headers: &mut HeaderMap| {
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(&format!("\"{etag}\"")).ok()) {
+                headers.insert(IF_NONE_MATCH, etag);
+            }
+        };
+        if let Some((visit, who)) = visit {
+            let mut headers = who.clone();
+            conditions(&mut headers);
+            let Whole { status, headers, body } = visit.get(path, headers).await?;
+            return if body.len() > DOCUMENT_BYTES_MAX { Err(format!("{path} is too long")) } else { Ok((status, headers, body)) };
+        }
         let upstream = self.upstream.now();
         let mut request = self.look_request(upstream.auth_mode())?;
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
-        if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(&format!("\"{etag}\"")).ok()) {
-            request.headers_mut().insert(IF_NONE_MATCH, etag);
-        }
+        conditions(request.headers_mut());
         *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
         let Answer { response, .. } = upstream.send(request, looker(upstream.auth_mode())).await.map_err(|error| error.to_string())?;
         let (head, body) = response.into_parts();

@@ -33,6 +33,7 @@ use super::{
     strict_transport, websocket,
 };
 use go::duration;
+use upstream::Reason;
 
 /// Answers requests.
 pub struct Stages {
@@ -193,9 +194,13 @@ impl Stages {
             (None, _) | (_, Destination::Here) => here(request, None).await,
             // Boxed, as what is rare.
             (Some(replica), Destination::Upstream(handed)) => {
+                let is_remembered = replica.is_source && handed.reason == Reason::Document;
                 let response = Box::pin(replica.answer(handed, &authenticated, request, here)).await;
                 if response.status().is_success() {
                     replica.want(api, &authenticated.line);
+                    if is_remembered {
+                        remember(api.clone(), authenticated.clone());
+                    }
                 }
                 response
             }
@@ -239,6 +244,15 @@ impl Stages {
             None => routes::answer(&self.api, &self.routes, authorized, request).await,
         }
     }
+}
+
+/// Has it known who may read a document of upstream, for when upstream is away: a decision is asked for, which is kept.
+fn remember(api: Arc<Api>, asked: Arc<Authenticated>) {
+    tokio::spawn(async move {
+        let info = asked.line.info().clone();
+        let (asker, attributes) = (asked.asker(&asked.user), info.attributes(&asked.user));
+        let _ = timeout_at(asked.until, api.access.decide(&asker, &attributes)).await;
+    });
 }
 
 /// Tells the length of a body that is known, and takes it out of an answer to HEAD: as axum does for its routes.

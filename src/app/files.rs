@@ -40,7 +40,8 @@ fn elsewhere(config: &Config) -> u64 {
         + when(providers.oidc.is_some(), providers::CONNECTIONS_OPENID)
         + when(config.aggregated.is_some(), host::CONNECTIONS_MAX)
         + when(config.audit.as_ref().is_some_and(|audit| audit.webhook.is_some()), audit::SENDING_MAX)
-        + when(config.replica.is_some(), upstream::CONNECTIONS_RESERVED);
+        + when(config.replica.is_some(), upstream::CONNECTIONS_RESERVED)
+        + when(config.source.is_some(), reflector::CONNECTIONS_RESERVED);
     u64::try_from(all).unwrap_or(u64::MAX)
 }
 
@@ -99,5 +100,20 @@ mod tests {
         assert_eq!(of(&[&authorizer[..], &["--authentication-token-webhook-config-file=t"]].concat()), 512);
         let provider = ["--oidc-issuer-url=https://o", "--oidc-client-id=us"];
         assert_eq!(of(&provider), 64);
+    }
+
+    #[test]
+    fn each_resource_that_is_followed_has_a_file() {
+        let line = [
+            "watchcache",
+            "serve",
+            "--secure-port=0",
+            "--tls-cert-file=c",
+            "--tls-private-key-file=k",
+            "--source=upstream",
+            "--upstream-kubeconfig=u",
+        ];
+        let Ok(Invocation::Serve(config)) = Invocation::from_command_line(line) else { panic!("flags that are no good") };
+        assert!(elsewhere(&config) >= (upstream::CONNECTIONS_RESERVED + reflector::CONNECTIONS_RESERVED) as u64, "{}", elsewhere(&config));
     }
 }

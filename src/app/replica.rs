@@ -45,6 +45,9 @@ fn settings(config: &config::Replica, contents: &[Vec<u8>]) -> Result<Settings, 
     {
         // Our own rights are for our own questions: what is handed on goes over connections that show nobody.
         let read = || Kubeconfig::read(KUBECONFIG, path).map_err(|error| (0, error.what));
+        if config.impersonates {
+            return Ok(Settings { at: read()?, auth_mode: AuthMode::Impersonation, ours: None });
+        }
         return Ok(Settings { at: read()?.as_nobody(), auth_mode: AuthMode::OwnToken, ours: Some(read()?) });
     }
     let (place, proxy) = contents.split_at(contents.len() - if config.proxy.is_some() { 2 } else { 0 });

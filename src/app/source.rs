@@ -64,7 +64,7 @@ pub(super) fn make(backend: &Backend, prefix: &str, config: &Config, metrics: &A
     if !at.has_identity() {
         return Err(wrong("it names nobody, and upstream tells nobody of its objects".to_owned()));
     }
-    let source = Arc::new(Source::new(at, prefix).map_err(wrong)?);
+    let source = Arc::new(Source::new(at, prefix).map_err(wrong)?.within(config.memory.budget));
     tracing::info!(upstream = source.server(), "the objects come from an API server");
     for name in asked.policy.unknown(catalogue::built_in_storages()) {
         tracing::warn!(

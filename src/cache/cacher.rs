@@ -22,7 +22,7 @@ use crate::state::{
     index::Index,
     resource::ResourceState,
     ring::RingLimits,
-    snapshot::{Fed, Published},
+    snapshot::{Fed, Known, Published},
 };
 use codec::{Encoder, ingest};
 use model::{Batch, Change, Epoch, Event, Feed, GivenUp, Included, Revision, Storage};
@@ -435,6 +435,12 @@ impl Inbox {
     #[must_use]
     pub fn fed(&self) -> &Arc<Fed> {
         self.published.fed()
+    }
+
+    /// What readers see.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        self.published.known()
     }
 
     /// Whether the resource may be served.

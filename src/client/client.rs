@@ -80,12 +80,19 @@ pub enum Streamed {
 
 /// An answer that goes on, line by line.
 pub struct NdjsonStream {
+    headers: HeaderMap,
     body: Incoming,
     buffer: BytesMut,
     line_bytes_max: usize,
 }
 
 impl NdjsonStream {
+    /// The headers of the answer.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     /// The next line, without its end; none after the last one. What follows the last end of a line is none. Waits as long as the server is silent.
     ///
     /// # Errors
@@ -170,8 +177,10 @@ impl Client {
         let begun = async {
             let answer = self.send(Method::GET, url, Bytes::new()).await?;
             if answer.status().is_success() {
+                let (head, body) = answer.into_parts();
                 return Ok(Streamed::Ndjson(NdjsonStream {
-                    body: answer.into_body(),
+                    headers: head.headers,
+                    body,
                     buffer: BytesMut::new(),
                     line_bytes_max: self.limits.answer_bytes_max,
                 }));

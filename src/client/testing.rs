@@ -58,6 +58,8 @@ pub enum Reaction {
     Drop,
     /// Sends a body without an end.
     Giant,
+    /// Answers 200 and JSON with this again and again, without an end.
+    Repeated(Bytes),
 }
 
 impl Reaction {
@@ -221,7 +223,8 @@ fn carried_out(reaction: Reaction) -> Pin<Box<dyn Future<Output = Result<Respons
             Reaction::Hang => std::future::pending().await,
             Reaction::Drop => return Err(Gone),
             Reaction::CutOff => (200, "application/json", Told::Half(false)),
-            Reaction::Giant => (200, "application/json", Told::Endless),
+            Reaction::Giant => (200, "application/json", Told::Endless(Bytes::from_static(&[b' '; 16 << 10]))),
+            Reaction::Repeated(body) => (200, "application/json", Told::Endless(body)),
         };
         Ok(Response::builder().status(status).header("content-type", kind).body(body).expect("a response"))
     })
@@ -236,7 +239,7 @@ enum Told {
     Whole(Option<Bytes>),
     Open(Option<Bytes>),
     Half(bool),
-    Endless,
+    Endless(Bytes),
 }
 
 impl Body for Told {
@@ -256,7 +259,7 @@ impl Body for Told {
                 *is_told = true;
                 Some(Ok(Frame::data(Bytes::from_static(b"{\"a\":"))))
             }
-            Told::Endless => Some(Ok(Frame::data(Bytes::from_static(&[b' '; 16 << 10])))),
+            Told::Endless(body) => Some(Ok(Frame::data(body.clone()))),
         })
     }
 }

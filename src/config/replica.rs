@@ -63,7 +63,11 @@ impl ReplicaArgs {
     pub(super) fn check_source(&self) -> Result<(), String> {
         let unfit = [
             ("--upstream-server", self.upstream_server.is_some(), "this server must be somebody there: give --upstream-kubeconfig"),
-            ("--proxy-client-cert-file", self.proxy_client_cert_file.is_some(), "what is handed on goes with the client's own token"),
+            (
+                "--proxy-client-cert-file",
+                self.proxy_client_cert_file.is_some(),
+                "what is handed on goes with the client's own token, or by --upstream-impersonate",
+            ),
             ("--include-namespaces", !self.include_namespaces.is_empty(), "a resource is followed in all namespaces"),
             ("--replica-group", self.replica_group.is_some(), "there is no etcd over which replicas could find each other"),
         ];
@@ -91,12 +95,15 @@ pub struct Replica {
     pub group: Option<String>,
     /// The objects come from upstream itself, and what is handed on goes with the client's own token.
     pub is_source: bool,
+    /// Of a source: what is handed on goes as the client by impersonation instead.
+    pub impersonates: bool,
 }
 
 impl Replica {
     /// Of a server whose objects come from there.
-    pub(super) fn of_source(upstream: UpstreamServer) -> Self {
-        Self { upstream, proxy: None, check_groups: Vec::new(), excluded: Vec::new(), included: None, group: None, is_source: true }
+    pub(super) fn of_source(upstream: UpstreamServer, impersonates: bool) -> Self {
+        let (check_groups, excluded) = (Vec::new(), Vec::new());
+        Self { upstream, proxy: None, check_groups, excluded, included: None, group: None, is_source: true, impersonates }
     }
 }
 
@@ -218,7 +225,7 @@ pub(super) fn replica(
         return Err(format!("--replica-group {name:?}: must have 1 to 63 letters, digits, -, _ and ."));
     }
     let check_groups = args.upstream_check_groups.iter().filter(|group| !group.is_empty()).cloned().collect();
-    Ok(Some(Replica { upstream, proxy, check_groups, excluded, included, group, is_source: false }))
+    Ok(Some(Replica { upstream, proxy, check_groups, excluded, included, group, is_source: false, impersonates: false }))
 }
 
 /// What tokens of service accounts and definitions of custom resources rest on.

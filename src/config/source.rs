@@ -55,6 +55,10 @@ pub(super) struct SourceArgs {
     /// memory as it is, with a warning
     #[arg(long, value_enum, default_value_t = ConsistentReads::Prove, value_name = "HOW", help_heading = "Upstream as the source")]
     consistent_reads: ConsistentReads,
+    /// Hand on what this server does not answer as the client by impersonation, with this server's own credentials, which must have the right to impersonate users, groups, uids
+    /// and userextras. Clients may then also come with certificates (--client-ca-file) and through a front proxy (--requestheader-...), which upstream does not see
+    #[arg(long, help_heading = "Upstream as the source")]
+    upstream_impersonate: bool,
     /// How long what upstream has said last of a token, and of what its user may read, counts on while upstream does not answer (Go duration); 0 = nobody is let in then
     #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "Upstream as the source")]
     decisions_while_away: Duration,
@@ -96,6 +100,7 @@ pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, Stri
     let Some(kubeconfig) = args.source_kubeconfig() else {
         return match () {
             () if !own.resources.is_empty() => Err("--resources is for --source=upstream".to_owned()),
+            () if own.upstream_impersonate => Err("--upstream-impersonate is for --source=upstream".to_owned()),
             () if args.etcd_servers.is_empty() && args.replica.is_asked() => {
                 Err("--upstream-server and --upstream-kubeconfig need --etcd-servers, or --source=upstream".to_owned())
             }
@@ -103,6 +108,7 @@ pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, Stri
         };
     };
     let own_keys = "tokens and certificates are judged by upstream, to which they are handed on";
+    let (impersonates, unseen) = (own.upstream_impersonate, "upstream would not see it: give --upstream-impersonate too");
     let unfit = [
         ("--etcd-servers", !args.etcd_servers.is_empty(), "the objects come from one of them"),
         ("--data-dir", args.data_dir.is_some(), "nothing is stored here"),
@@ -111,11 +117,11 @@ pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, Stri
         ("--kubeconfig", args.aggregated.kubeconfig.is_some(), "a server extends a cluster or is in front of it"),
         ("--authorization-mode", !args.authorization_mode.is_empty(), "upstream decides who may do what"),
         ("--authorization-config", args.authorization_config.is_some(), "upstream decides who may do what"),
-        ("--client-ca-file", args.client_ca_file.is_some(), own_keys),
+        ("--client-ca-file", args.client_ca_file.is_some() && !impersonates, unseen),
         ("--token-auth-file", args.token_auth_file.is_some(), own_keys),
         ("--service-account-key-file", !args.service_account_key_file.is_empty(), own_keys),
         ("--service-account-signing-key-file", args.service_account_signing_key_file.is_some(), own_keys),
-        ("--requestheader-client-ca-file", args.requestheader_client_ca_file.is_some(), own_keys),
+        ("--requestheader-client-ca-file", args.requestheader_client_ca_file.is_some() && !impersonates, unseen),
         ("--enable-bootstrap-token-auth", args.enable_bootstrap_token_auth, own_keys),
     ];
     if let Some((flag, _, why)) = unfit.iter().find(|(_, is_given, _)| *is_given) {
@@ -136,6 +142,6 @@ pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, Stri
         denied: wanted("--exclude-resources", args.replica.excluded())?,
         idle: (!idle.is_zero()).then_some(idle),
     };
-    let replica = Replica::of_source(UpstreamServer::Kubeconfig(kubeconfig.clone()));
+    let replica = Replica::of_source(UpstreamServer::Kubeconfig(kubeconfig.clone()), impersonates);
     Ok(Some((Source { kubeconfig, policy, consistent_reads: own.consistent_reads }, replica)))
 }

@@ -171,7 +171,7 @@ fn objects_come_from_upstream() {
         (&["--authorization-mode=RBAC"], "--authorization-mode is not for --source=upstream: upstream decides who may do what"),
         (
             &["--client-ca-file=c"],
-            "--client-ca-file is not for --source=upstream: tokens and certificates are judged by upstream, to which they are handed on",
+            "--client-ca-file is not for --source=upstream: upstream would not see it: give --upstream-impersonate too",
         ),
         (
             &["--replica-group=g"],
@@ -183,6 +183,9 @@ fn objects_come_from_upstream() {
     for (flags, wanted) in wrongs {
         assert_eq!(wrong(&with(flags)), *wanted);
     }
+    let impersonating = serve(&with(&["--upstream-impersonate", "--client-ca-file=c", "--requestheader-client-ca-file=r"])).expect("valid");
+    assert!(impersonating.replica.is_some_and(|replica| replica.is_source && replica.impersonates));
+    assert_eq!(wrong(&[LOCAL, "--upstream-impersonate"]), "--upstream-impersonate is for --source=upstream");
     let in_a_pod = serve(&["--source=upstream", TLS[0], TLS[1], TLS[2]]).expect("valid").source.expect("a source");
     assert_eq!(in_a_pod.kubeconfig.to_str(), Some("/var/run/secrets/kubernetes.io/serviceaccount"));
     assert_eq!(

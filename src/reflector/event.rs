@@ -9,11 +9,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+use super::lines::Form;
 use super::place::Place;
+use super::protobuf;
+use codec::proto::PREFIX;
 use model::Revision;
 
 /// The annotation of the bookmark that ends the initial events.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// What an API server does not send: upstream is none, or is out of order.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -27,8 +30,15 @@ pub(crate) struct Item {
     pub(crate) key: Bytes,
     /// The revision that wrote it, or deleted it.
     pub(crate) revision: Revision,
-    /// Its JSON.
+    /// Its JSON, or its protobuf in an envelope.
     pub(crate) value: Bytes,
+}
+
+impl Item {
+    /// Whether it was told as protobuf, of which only what is known here can be served.
+    pub(crate) fn is_protobuf(&self) -> bool {
+        self.value.starts_with(PREFIX)
+    }
 }
 
 /// What one line of a watch tells.
@@ -70,6 +80,8 @@ pub(crate) struct Page {
     pub(crate) items: Vec<Item>,
     /// Where the next page begins; empty after the last one.
     pub(crate) next: String,
+    /// How many objects follow, if that is told.
+    pub(crate) remaining: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -104,6 +116,7 @@ struct Metadata<'a> {
     annotations: Option<&'a RawValue>,
     #[serde(borrow, rename = "continue")]
     next: Cow<'a, str>,
+    remaining_item_count: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]
@@ -128,11 +141,18 @@ struct List<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads one line of a watch.
+/// Reads one event of a watch.
 ///
 /// # Errors
 /// It is none that belongs there.
-pub(crate) fn told(line: &Bytes, place: &Place) -> Result<Told, Lie> {
+pub(crate) fn told(event: &Bytes, form: Form, place: &Place) -> Result<Told, Lie> {
+    match form {
+        Form::Json => told_json(event, place),
+        Form::Protobuf => protobuf::told(event, place),
+    }
+}
+
+fn told_json(line: &Bytes, place: &Place) -> Result<Told, Lie> {
     let event: Event<'_> = serde_json::from_slice(line).map_err(|error| Lie(format!("a line that is no event: {error}")))?;
     if event.kind == "ERROR" {
         return Ok(Told::Failed(failure(event.object.get().as_bytes())));
@@ -144,10 +164,15 @@ pub(crate) fn told(line: &Bytes, place: &Place) -> Result<Told, Lie> {
         let key = place.key(&head.metadata.namespace, &head.metadata.name)?;
         Ok(Item { key, revision, value: line.slice_ref(event.object.get().as_bytes()) })
     };
-    match &*event.kind {
+    of_kind(&event.kind, item, || Told::Bookmark { revision, ends_initial: ends_initial(&head.metadata) })
+}
+
+/// What an event of this type tells.
+pub(super) fn of_kind(kind: &str, item: impl FnOnce() -> Result<Item, Lie>, bookmark: impl FnOnce() -> Told) -> Result<Told, Lie> {
+    match kind {
         "ADDED" | "MODIFIED" => item().map(Told::Put),
         "DELETED" => item().map(Told::Gone),
-        "BOOKMARK" => Ok(Told::Bookmark { revision, ends_initial: ends_initial(&head.metadata) }),
+        "BOOKMARK" => Ok(bookmark()),
         other => Err(Lie(format!("an event of type {other:?}"))),
     }
 }
@@ -157,6 +182,9 @@ pub(crate) fn told(line: &Bytes, place: &Place) -> Result<Told, Lie> {
 /// # Errors
 /// It is none, or has something else in it.
 pub(crate) fn page(body: &Bytes, place: &Place) -> Result<Page, Lie> {
+    if body.starts_with(PREFIX) {
+        return protobuf::page(body, place);
+    }
     let list: List<'_> = serde_json::from_slice(body).map_err(|error| Lie(format!("what is no list: {error}")))?;
     let at = revision(&list.metadata.resource_version)?;
     let mut items = Vec::new();
@@ -177,7 +205,7 @@ pub(crate) fn page(body: &Bytes, place: &Place) -> Result<Page, Lie> {
         }
         items.push(Item { key, revision, value });
     }
-    Ok(Page { revision: at, items, next: list.metadata.next.into_owned() })
+    Ok(Page { revision: at, items, next: list.metadata.next.into_owned(), remaining: list.metadata.remaining_item_count })
 }
 
 /// The revision of a list, whatever else is in it.
@@ -185,13 +213,19 @@ pub(crate) fn page(body: &Bytes, place: &Place) -> Result<Page, Lie> {
 /// # Errors
 /// It has none.
 pub(crate) fn list_revision(body: &[u8]) -> Result<Revision, Lie> {
+    if body.starts_with(PREFIX) {
+        return protobuf::list_revision(body);
+    }
     let head: Head<'_> = serde_json::from_slice(body).map_err(|error| Lie(format!("what is no list: {error}")))?;
     revision(&head.metadata.resource_version)
 }
 
 /// What a `Status` says.
-pub(crate) fn failure(json: &[u8]) -> Failure {
-    let Answered { code, message, details } = serde_json::from_slice(json).unwrap_or_default();
+pub(crate) fn failure(body: &[u8]) -> Failure {
+    if body.starts_with(PREFIX) {
+        return protobuf::failure(body);
+    }
+    let Answered { code, message, details } = serde_json::from_slice(body).unwrap_or_default();
     let retry_after = Some(details.retry_after_seconds).filter(|seconds| *seconds > 0).map(Duration::from_secs);
     Failure { code, message, retry_after }
 }
@@ -204,7 +238,7 @@ fn head(raw: &RawValue) -> Result<Head<'_>, Lie> {
 }
 
 /// A revision of etcd in decimal digits; zero is none.
-fn revision(text: &str) -> Result<Revision, Lie> {
+pub(super) fn revision(text: &str) -> Result<Revision, Lie> {
     let is_number = !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     // Larger ones are none of etcd, whose numbers are signed.
     let number = Some(text).filter(|_| is_number).and_then(|text| text.parse::<i64>().ok()).and_then(|number| u64::try_from(number).ok());
@@ -232,7 +266,7 @@ mod tests {
     }
 
     fn read(kind: &str, object: &str) -> Result<Told, Lie> {
-        told(&Bytes::from(format!(r#"{{"type":"{kind}","object":{object}}}"#)), &place())
+        told(&Bytes::from(format!(r#"{{"type":"{kind}","object":{object}}}"#)), Form::Json, &place())
     }
 
     #[test]
@@ -263,7 +297,7 @@ mod tests {
             (format!(r#"{{"type":"TOLD","object":{good}}}"#), "an event of type"),
         ];
         for (line, why) in lies {
-            let error = told(&Bytes::from(line.clone()), &place()).expect_err(&line);
+            let error = told(&Bytes::from(line.clone()), Form::Json, &place()).expect_err(&line);
             assert!(error.0.starts_with(why), "{line}: {error}");
         }
         let objects = [
@@ -300,7 +334,7 @@ mod tests {
         let bare = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"}}"#;
         let whole = object(r#""name":"a","namespace":"n","resourceVersion":"7""#);
         let item = Item { key: "/registry/configmaps/n/a".into(), revision: Revision(7), value: whole.clone().into() };
-        let page = |items| Ok(Page { revision: Revision(9), items, next: "x".to_owned() });
+        let page = |items| Ok(Page { revision: Revision(9), items, next: "x".to_owned(), remaining: None });
         assert_eq!(list(&format!("[{bare}]")), page(vec![item.clone()]));
         assert_eq!(list(&format!("[{whole}]")), page(vec![item]));
         assert_eq!(list("null"), page(Vec::new()));

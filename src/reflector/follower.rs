@@ -1,21 +1,25 @@
 //! Follows one resource: loads it, watches it, hands on what `machine` lets pass, and comes back after every failure, with client-go's pauses.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::event::{Failure, Lie, Told, told};
-use super::load;
+use super::ledger::Held;
+use super::lines::{Form, Lines};
+use super::load::{self, Progressing};
 use super::machine::{Loaded, Machine, Out, Wrong};
 use super::place::Place;
 use super::policy::Follows;
-use super::source::{NoAnswer, Source};
+use super::source::{NoAnswer, Source, may_be_old};
 use cache::cacher::{Gone, Inbox};
 use cache::state::snapshot::Fed;
-use client::{CallError, NdjsonStream};
+use client::CallError;
 use model::{Feed, Revision};
 use retry::Backoff;
 
@@ -37,6 +41,8 @@ const PROGRESS_AFTER: Duration = Duration::from_millis(50);
 const PROGRESS_WATCH_SECONDS: u64 = 3;
 /// How long memory is kept of a resource that upstream refuses: one that has just started refuses what it allows a moment later.
 const REFUSED_MAX: Duration = Duration::from_secs(60);
+/// How long a resource is handed on whose objects do not fit, until it is loaded again.
+const TOO_LARGE_REST: Duration = Duration::from_secs(600);
 /// How long a read waits at most for the wish of a server that it be asked later.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Between two looks whether a resource is asked for.
@@ -55,6 +61,10 @@ pub(crate) enum End {
     Anew(String),
     /// Upstream does not let us, or has no such resource.
     Refused(String),
+    /// Its objects do not fit into what there is for objects.
+    TooLarge(String),
+    /// It has what is not known here, as JSON shows it all the same.
+    OnlyJson(String),
     /// Upstream has no watch that begins with all objects.
     Unsupported(String),
     /// Nobody takes what comes any longer.
@@ -63,10 +73,18 @@ pub(crate) enum End {
 
 /// See the file's header.
 pub(crate) struct Follower {
-    source: Arc<Source>,
-    place: Arc<Place>,
-    inbox: Inbox,
-    machine: Machine,
+    pub(crate) source: Arc<Source>,
+    pub(crate) place: Arc<Place>,
+    pub(crate) inbox: Inbox,
+    pub(crate) machine: Machine,
+    /// Room for its objects.
+    held: Option<Held>,
+    /// The last watch did not end as it should.
+    broke_off: bool,
+    /// Upstream has less than was known: what it has counts.
+    pub(crate) is_rewound: bool,
+    /// A bookmark told nothing new: it is not known whether upstream, or who answers for it, still hears of anything.
+    is_unsure: bool,
     /// It is loaded page by page.
     by_pages: bool,
     /// When it was loaded last.
@@ -92,6 +110,8 @@ enum Progress {
     News(Revision),
     /// Upstream does not say, and wants to be asked after this time, if it says so.
     Failed(Option<Duration>),
+    /// When it was asked it had nothing newer than this; none: it has, or may have.
+    Newest(Instant, Option<Revision>),
 }
 
 impl Follower {
@@ -101,6 +121,10 @@ impl Follower {
             place: Arc::new(place),
             inbox,
             machine: Machine::default(),
+            held: None,
+            broke_off: false,
+            is_rewound: false,
+            is_unsure: false,
             by_pages: false,
             loaded_at: Instant::now(),
             older: None,
@@ -159,15 +183,21 @@ impl Follower {
                 failures = 0;
             }
             let is_away = matches!(end, End::Away(_));
+            self.broke_off = !matches!(end, End::Over);
             let (why, least) = match end {
                 End::Gone(gone) => return gone,
                 End::Over if began.elapsed() >= WATCH_TIME_MIN => continue,
                 End::Over => ("its watches end at once".to_owned(), None),
-                End::Later(why, least) => (why, least),
+                End::Later(why, least) => (why, least.map(|least| least.min(RETRY_AFTER_MAX))),
                 End::Away(why) => (why, None),
                 End::Unsupported(why) => {
                     tracing::info!(resource = %self.place.storage.id, why, "upstream does not begin a watch with all objects; lists it page by page");
                     self.by_pages = true;
+                    continue;
+                }
+                End::OnlyJson(why) => {
+                    tracing::info!(resource = %self.place.storage.id, why, "upstream is asked for JSON from now on");
+                    self.place.only_json();
                     continue;
                 }
                 End::Anew(why) => {
@@ -177,6 +207,16 @@ impl Follower {
                         continue;
                     }
                     (why, None)
+                }
+                End::TooLarge(why) => {
+                    self.inbox.metrics.load_refused();
+                    self.inbox.fed().set_note(Some(why.clone().into()));
+                    // What memory had of it before took room too.
+                    let had = self.held.is_some();
+                    if had && let Err(gone) = self.let_go() {
+                        return gone;
+                    }
+                    (why, (!had).then_some(TOO_LARGE_REST))
                 }
                 End::Refused(why) => {
                     let since = *self.refused.get_or_insert(began);
@@ -190,9 +230,9 @@ impl Follower {
                 }
             };
             self.inbox.fed().cut_off(true);
-            self.inbox.fed().decline(!self.inbox.is_ready());
+            self.inbox.fed().decline(self.held.is_none());
             self.tell(why);
-            let rest = BACKOFF.wait(failures).max(least.unwrap_or_default().min(RETRY_AFTER_MAX));
+            let rest = BACKOFF.wait(failures).max(least.unwrap_or_default());
             failures += 1;
             let source = self.source.clone();
             tokio::select! {
@@ -221,6 +261,7 @@ impl Follower {
     async fn watch(&mut self) -> Result<(), End> {
         let (from, seconds) = (self.machine.resume_at(), watch_seconds());
         let mut lines = self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={from}")).await?;
+        self.check_history(self.broke_off).await?;
         self.machine.reconnected();
         self.goes_well();
         self.take_lines(&mut lines, Vec::new()).await
@@ -244,8 +285,8 @@ impl Follower {
             }
             answer => answer?,
         };
-        let began = Instant::now();
-        let (loaded, rest) = load::initial_events(&mut lines, &self.place).await?;
+        let began = (!may_be_old(lines.headers())).then(Instant::now);
+        let (loaded, rest) = load::initial_events(&mut lines, &self.place, self.progress_of_load()).await?;
         self.loaded(loaded, began)?;
         drop(turn);
         self.take_lines(&mut lines, rest).await
@@ -255,15 +296,15 @@ impl Follower {
         let source = self.source.clone();
         let turn = source.loads.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
-        let loaded = load::list(&source, &self.place).await?;
-        self.loaded(loaded, began)?;
+        let loaded = load::list(&source, &self.place, self.progress_of_load()).await?;
+        self.loaded(loaded, Some(began))?;
         drop(turn);
         self.watch().await
     }
 
     /// Whether upstream has said for so long that it has less than was known that it must be believed.
     fn is_restored(&self) -> bool {
-        self.older.is_some_and(|since| since.elapsed() >= self.source.restored_after)
+        self.is_rewound || self.older.is_some_and(|since| since.elapsed() >= self.source.restored_after)
     }
 
     /// Whether upstream has less now than is known: a watch from what it does not have yet stays silent.
@@ -271,10 +312,15 @@ impl Follower {
         self.source.newest(&self.place.storage).await.is_ok_and(|newest| newest < self.machine.known())
     }
 
-    fn loaded(&mut self, loaded: Loaded, began: Instant) -> Result<(), End> {
+    fn progress_of_load(&self) -> Progressing {
+        Progressing::of(&self.place, self.inbox.fed().clone(), self.source.ledger.begin())
+    }
+
+    /// Hands a load over. `began`: since when it is known that upstream had nothing else, if it is.
+    fn loaded(&mut self, (loaded, held): (Loaded, Held), began: Option<Instant>) -> Result<(), End> {
         let (revision, objects, broken) = (loaded.revision, loaded.objects.len(), loaded.broken.len());
         let known = self.machine.known();
-        if revision < known && self.is_restored() {
+        if revision < self.machine.loads_from() && self.is_restored() {
             tracing::error!(resource = %self.place.storage.id, %known, %revision, "upstream was restored from a backup, or is another cluster");
             self.inbox.withhold();
             self.inbox.void_before(self.machine.rewind());
@@ -285,21 +331,23 @@ impl Follower {
         let reset = self.machine.loaded(loaded).map_err(|lie| End::Later(lie.to_string(), None))?;
         self.hand(reset)?;
         self.inbox.fed().advance(revision);
-        self.inbox.fed().fresh_as_of(began);
-        (self.loaded_at, self.older) = (Instant::now(), None);
+        began.iter().for_each(|began| self.inbox.fed().fresh_as_of(*began));
+        tracing::info!(resource = %self.place.storage.id, objects, broken, %revision, bytes = held.bytes(), "follows a resource of upstream");
+        self.held = Some(held);
+        (self.loaded_at, self.older, self.is_rewound) = (Instant::now(), None, false);
+        self.inbox.fed().set_note(None);
         self.goes_well();
-        let seconds = began.elapsed().as_secs_f64();
-        tracing::info!(resource = %self.place.storage.id, objects, broken, %revision, seconds, "follows a resource of upstream");
         Ok(())
     }
 
     /// Takes events in until there are no more.
-    async fn take_lines(&mut self, lines: &mut NdjsonStream, first: Vec<Bytes>) -> Result<(), End> {
+    async fn take_lines(&mut self, lines: &mut Lines, first: Vec<Bytes>) -> Result<(), End> {
+        let form = lines.form();
         for line in first {
-            self.take(&line)?;
+            self.take(&line, form)?;
         }
         let fed = self.inbox.fed().clone();
-        let mut asking = pin!(None);
+        let mut asking: Pin<&mut Option<BoxFuture<'_, Progress>>> = pin!(None);
         loop {
             let hold = self.machine.hold();
             let next = timeout(hold.unwrap_or(SILENCE_MAX), lines.next());
@@ -311,14 +359,19 @@ impl Follower {
                     self.progress(progress)?;
                     continue;
                 }
+                () = std::future::ready(()), if self.is_unsure && asking.is_none() => {
+                    self.is_unsure = false;
+                    asking.set(Some(newest(self.source.clone(), self.place.clone()).boxed()));
+                    continue;
+                }
                 () = fed.asked(), if asking.is_none() => {
                     let (from, rest) = (self.machine.known(), self.progress_rest());
-                    asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), from, rest)));
+                    asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), from, rest).boxed()));
                     continue;
                 }
             };
             match next {
-                Ok(Ok(Some(line))) => self.take(&line)?,
+                Ok(Ok(Some(line))) => self.take(&line, form)?,
                 ended => {
                     let mut out = Vec::new();
                     self.machine.flush(false, &mut out);
@@ -351,6 +404,12 @@ impl Follower {
                 }
                 None
             }
+            Progress::Newest(asked_at, newest) => {
+                if newest.is_some_and(|newest| newest <= self.machine.known()) {
+                    self.inbox.fed().fresh_as_of(asked_at);
+                }
+                return Ok(());
+            }
             Progress::None => None,
             Progress::News(from) => {
                 if self.progress_after.is_none_or(|(of, _)| of != Some(from)) {
@@ -374,10 +433,10 @@ impl Follower {
         self.perform(out)
     }
 
-    fn take(&mut self, line: &Bytes) -> Result<(), End> {
-        let came = Instant::now();
+    fn take(&mut self, line: &Bytes, form: Form) -> Result<(), End> {
+        let (came, before) = (Instant::now(), self.machine.known());
         let mut out = Vec::new();
-        let taken = match told(line, &self.place)? {
+        let taken = match told(line, form, &self.place)? {
             Told::Put(item) => self.machine.event(item, false, &self.place, &mut out),
             Told::Gone(item) => self.machine.event(item, true, &self.place, &mut out),
             Told::Bookmark { revision, .. } => {
@@ -387,7 +446,9 @@ impl Follower {
             }
             Told::Failed(failure) => return Err(End::failed(failure)),
         };
-        let is_news = !out.is_empty();
+        let is_news = self.machine.known() > before;
+        // An upstream that is itself cut off from its own tells its clients again and again how far it was.
+        self.is_unsure |= !is_news && !out.is_empty();
         self.perform(out)?;
         if is_news {
             self.inbox.fed().fresh_as_of(came);
@@ -411,6 +472,7 @@ impl Follower {
     }
 
     fn let_go(&mut self) -> Result<(), Gone> {
+        self.held = None;
         let reset = self.machine.let_go();
         self.inbox.hand(vec![reset]).map(drop)
     }
@@ -446,7 +508,7 @@ async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: R
     let mut lines = match source.watch(&place, &query).await {
         Ok(lines) => lines,
         Err(NoAnswer::Failed(failure)) => return Progress::Failed(failure.retry_after),
-        Err(NoAnswer::Call(_)) => return Progress::Failed(None),
+        Err(NoAnswer::Call(_) | NoAnswer::Old) => return Progress::Failed(None),
     };
     let line = match timeout(Duration::from_secs(PROGRESS_WATCH_SECONDS), lines.next()).await {
         Ok(Ok(Some(line))) => line,
@@ -457,12 +519,18 @@ async fn progress(source: Arc<Source>, place: Arc<Place>, fed: Arc<Fed>, from: R
             return Progress::Failed(None);
         }
     };
-    match told(&line, &place) {
+    match told(&line, lines.form(), &place) {
         Ok(Told::Bookmark { revision, .. }) if revision > from => Progress::Silent(from, revision),
         Ok(Told::Bookmark { .. }) | Err(_) => Progress::Failed(None),
         Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),
         Ok(Told::Failed(failure)) => Progress::Failed(failure.retry_after),
     }
+}
+
+/// Asks upstream how far it is.
+async fn newest(source: Arc<Source>, place: Arc<Place>) -> Progress {
+    let asked_at = Instant::now();
+    Progress::Newest(asked_at, source.newest_of(&place).await.ok())
 }
 
 /// Ends when nobody has asked for the resource for so long, and nobody watches it.
@@ -503,6 +571,7 @@ impl From<NoAnswer> for End {
         match error {
             NoAnswer::Failed(failure) => Self::failed(failure),
             NoAnswer::Call(error) => Self::call(&error),
+            NoAnswer::Old => Self::later("upstream answers from memory that may be old"),
         }
     }
 }
@@ -519,6 +588,7 @@ impl From<Wrong> for End {
         match wrong {
             Wrong::Lie(lie) => lie.into(),
             Wrong::Late(..) => Self::Anew(wrong.to_string()),
+            Wrong::Unknown(why) => Self::OnlyJson(why),
         }
     }
 }

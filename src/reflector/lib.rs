@@ -5,16 +5,20 @@
 
 mod event;
 mod follower;
+mod history;
+mod ledger;
+mod lines;
 mod load;
 mod machine;
 mod place;
 mod policy;
+mod protobuf;
 mod reflectors;
 mod source;
 
 pub use policy::{Policy, Wanted};
 pub use reflectors::Reflectors;
-pub use source::Source;
+pub use source::{CONNECTIONS_RESERVED, Source};
 
 #[cfg(test)]
 mod tests;

@@ -9,18 +9,23 @@ use bytes::Bytes;
 use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::event::{Failure, Item, Lie, Told, page, told};
 use super::follower::End;
+use super::ledger::Held;
+use super::lines::{Form, Lines};
 use super::machine::{Loaded, made};
 use super::place::Place;
 use super::source::{NoAnswer, Source};
-use client::{CallError, NdjsonStream};
+use cache::state::snapshot::Fed;
+use client::CallError;
 use model::{Broken, Object, Revision};
 
 /// Bytes of all objects of a resource, as JSON: what is more is not followed.
 const LOAD_BYTES_MAX: usize = 8 << 30;
+/// How often at most the log tells how far a load is.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Lines, and bytes of them, that are read and made servable in one go, on a thread that may take long.
 const CHUNK_LINES: usize = 512;
 const CHUNK_BYTES: usize = 1 << 20;
@@ -35,15 +40,51 @@ const EXPIRED_MAX: usize = 3;
 type Made = Result<Arc<Object>, Broken>;
 
 /// What is loaded so far.
-#[derive(Default)]
 struct Objects {
     objects: HashMap<Bytes, (Revision, Made)>,
+    progress: Progressing,
+}
+
+/// How far a load is: takes room for what came, and tells people.
+pub(crate) struct Progressing {
+    resource: Arc<str>,
+    fed: Arc<Fed>,
+    held: Held,
     bytes: usize,
+    told_at: Instant,
+}
+
+impl Progressing {
+    /// Of a load that begins.
+    pub(crate) fn of(place: &Place, fed: Arc<Fed>, held: Held) -> Self {
+        Self { resource: place.storage.id.as_ref().into(), fed, held, bytes: 0, told_at: Instant::now() }
+    }
+
+    /// One that begins anew.
+    fn again(&mut self) {
+        (self.held, self.bytes) = (self.held.anew(), 0);
+    }
+
+    fn came(&mut self, objects: usize, bytes: usize, in_all: usize) -> Result<(), End> {
+        self.bytes += bytes;
+        if self.bytes > LOAD_BYTES_MAX {
+            return Err(End::TooLarge(format!("it has more than {LOAD_BYTES_MAX} bytes of objects")));
+        }
+        self.held.take(objects, bytes).map_err(End::TooLarge)?;
+        if self.told_at.elapsed() >= TELL_EVERY {
+            self.told_at = Instant::now();
+            tracing::info!(resource = %self.resource, objects = in_all, bytes = self.bytes, "a resource of upstream is being loaded");
+            self.fed.set_note(Some(format!("being loaded, {in_all} objects, {} bytes until now", self.bytes).into()));
+        }
+        Ok(())
+    }
 }
 
 /// What a line of the initial events came to.
 enum Initial {
     Put(Bytes, Revision, Box<Made>),
+    /// It has what is not known here, but as JSON.
+    Unknown(String),
     Gone(Bytes),
     /// They are over.
     End(Revision),
@@ -53,8 +94,12 @@ enum Initial {
 }
 
 /// Reads the initial events of a watch. Returns what was told after them already.
-pub(crate) async fn initial_events(lines: &mut NdjsonStream, place: &Arc<Place>) -> Result<(Loaded, Vec<Bytes>), End> {
-    let mut objects = Objects::default();
+pub(crate) async fn initial_events(
+    lines: &mut Lines,
+    place: &Arc<Place>,
+    progress: Progressing,
+) -> Result<((Loaded, Held), Vec<Bytes>), End> {
+    let mut objects = Objects { objects: HashMap::new(), progress };
     let mut chunk = Vec::new();
     let mut bytes = 0;
     loop {
@@ -70,8 +115,8 @@ pub(crate) async fn initial_events(lines: &mut NdjsonStream, place: &Arc<Place>)
             return Err(End::Unsupported("its initial events do not end".to_owned()));
         }
         bytes = 0;
-        if let Some(done) = objects.take(std::mem::take(&mut chunk), place).await? {
-            return Ok(done);
+        if let Some((revision, rest)) = objects.take(std::mem::take(&mut chunk), lines.form(), place).await? {
+            return Ok((objects.loaded(revision)?, rest));
         }
         match next {
             Some(Err(error)) => return Err(End::call(&error)),
@@ -82,46 +127,38 @@ pub(crate) async fn initial_events(lines: &mut NdjsonStream, place: &Arc<Place>)
 }
 
 impl Objects {
-    /// Takes lines in; returns everything, and the lines that follow, when the initial events are over.
-    async fn take(&mut self, lines: Vec<Bytes>, place: &Arc<Place>) -> Result<Option<(Loaded, Vec<Bytes>)>, End> {
+    /// Takes lines in; returns the revision, and the lines that follow, when the initial events are over.
+    async fn take(&mut self, lines: Vec<Bytes>, form: Form, place: &Arc<Place>) -> Result<Option<(Revision, Vec<Bytes>)>, End> {
         let (place, read) = (place.clone(), lines.clone());
         let work = spawn_blocking(move || {
-            let mut all = Vec::with_capacity(read.len());
+            let (mut all, mut bytes) = (Vec::with_capacity(read.len()), 0);
             for line in &read {
-                let one = initial(line, &place)?;
-                let is_last = matches!(one, Initial::End(_) | Initial::Failed(_));
+                let one = initial(line, form, &place)?;
+                bytes += one.bytes().unwrap_or(line.len());
+                let is_last = matches!(one, Initial::End(_) | Initial::Failed(_) | Initial::Unknown(_));
                 all.push(one);
                 if is_last {
                     break;
                 }
             }
-            Ok::<_, Lie>(all)
+            Ok::<_, Lie>((all, bytes))
         });
-        for (at, one) in joined(work.await)?.into_iter().enumerate() {
+        let (all, bytes) = joined(work.await)?;
+        self.progress.came(all.len(), bytes, self.objects.len())?;
+        for (at, one) in all.into_iter().enumerate() {
             match one {
-                Initial::Put(key, revision, made) => self.put(key, revision, *made, lines[at].len())?,
+                Initial::Put(key, revision, made) => drop(self.objects.insert(key, (revision, *made))),
                 Initial::Gone(key) => drop(self.objects.remove(&key)),
-                Initial::End(revision) => {
-                    let loaded = std::mem::take(self).loaded(revision)?;
-                    return Ok(Some((loaded, lines[at + 1..].to_vec())));
-                }
+                Initial::End(revision) => return Ok(Some((revision, lines[at + 1..].to_vec()))),
                 Initial::Failed(failure) => return Err(End::failed(failure)),
+                Initial::Unknown(why) => return Err(End::OnlyJson(why)),
                 Initial::Nothing => {}
             }
         }
         Ok(None)
     }
 
-    fn put(&mut self, key: Bytes, revision: Revision, made: Made, bytes: usize) -> Result<(), End> {
-        self.bytes += bytes;
-        if self.bytes > LOAD_BYTES_MAX {
-            return Err(End::later(&format!("it has more than {LOAD_BYTES_MAX} bytes of objects")));
-        }
-        self.objects.insert(key, (revision, made));
-        Ok(())
-    }
-
-    fn loaded(self, revision: Revision) -> Result<Loaded, Lie> {
+    fn loaded(self, revision: Revision) -> Result<(Loaded, Held), Lie> {
         let mut loaded = Loaded { revision, objects: Vec::with_capacity(self.objects.len()), broken: Vec::new() };
         for (at, made) in self.objects.into_values() {
             if at > revision {
@@ -132,12 +169,22 @@ impl Objects {
                 Err(broken) => loaded.broken.push(broken),
             }
         }
-        Ok(loaded)
+        Ok((loaded, self.progress.held))
     }
 }
 
-fn initial(line: &Bytes, place: &Place) -> Result<Initial, Lie> {
-    Ok(match told(line, place)? {
+impl Initial {
+    /// Bytes of the object in memory, if it is one.
+    fn bytes(&self) -> Option<usize> {
+        match self {
+            Self::Put(_, _, made) => made.as_ref().as_ref().ok().map(|object| object.tail().len()),
+            _ => None,
+        }
+    }
+}
+
+fn initial(line: &Bytes, form: Form, place: &Place) -> Result<Initial, Lie> {
+    Ok(match told(line, form, place)? {
         Told::Put(item) => put(&item, place),
         Told::Gone(item) => Initial::Gone(item.key),
         Told::Bookmark { revision, ends_initial: true } => Initial::End(revision),
@@ -148,13 +195,16 @@ fn initial(line: &Bytes, place: &Place) -> Result<Initial, Lie> {
 
 /// The key is copied: it is not to keep the line.
 fn put(item: &Item, place: &Place) -> Initial {
-    Initial::Put(item.key.clone(), item.revision, Box::new(made(item, place)))
+    match made(item, place) {
+        Err(broken) if item.is_protobuf() => Initial::Unknown(broken.why),
+        made => Initial::Put(item.key.clone(), item.revision, Box::new(made)),
+    }
 }
 
 /// Lists everything page by page, all of one revision.
-pub(crate) async fn list(source: &Source, place: &Arc<Place>) -> Result<Loaded, End> {
+pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progressing) -> Result<(Loaded, Held), End> {
     let (mut limit, mut expired) = (PAGE_OBJECTS, 0);
-    let (mut objects, mut next, mut revision) = (Objects::default(), String::new(), None);
+    let (mut objects, mut next, mut revision) = (Objects { objects: HashMap::new(), progress }, String::new(), None);
     loop {
         let from = if next.is_empty() { String::new() } else { format!("&continue={}", utf8_percent_encode(&next, NON_ALPHANUMERIC)) };
         let body = match source.list(place, &format!("limit={limit}{from}")).await {
@@ -165,12 +215,14 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>) -> Result<Loaded, 
             }
             Err(NoAnswer::Failed(failure)) if failure.code == StatusCode::GONE.as_u16() && expired < EXPIRED_MAX => {
                 expired += 1;
-                (objects, next, revision) = (Objects::default(), String::new(), None);
+                (next, revision) = (String::new(), None);
+                objects.objects.clear();
+                objects.progress.again();
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        let (work, bytes) = ((place.clone(), body.clone()), body.len());
+        let work = (place.clone(), body.clone());
         let work = spawn_blocking(move || {
             let page = page(&work.1, &work.0)?;
             let all: Vec<(Item, Made)> = page.items.into_iter().map(|item| (item.clone(), made(&item, &work.0))).collect();
@@ -180,10 +232,13 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>) -> Result<Loaded, 
         if *revision.get_or_insert(at) != at {
             return Err(Lie(format!("a page of {at} in a list of another revision")).into());
         }
-        objects.bytes += bytes;
-        for (item, made) in all {
-            objects.put(item.key, item.revision, made, 0)?;
+        let unknown = |(item, made): &(Item, Made)| made.as_ref().err().filter(|_| item.is_protobuf()).map(|broken| broken.why.clone());
+        if let Some(why) = all.iter().find_map(unknown) {
+            return Err(End::OnlyJson(why));
         }
+        let bytes = all.iter().map(|(item, made)| made.as_ref().map_or(item.value.len(), |object| object.tail().len())).sum();
+        objects.progress.came(all.len(), bytes, objects.objects.len())?;
+        objects.objects.extend(all.into_iter().map(|(item, made)| (item.key, (item.revision, made))));
         if following.is_empty() {
             return Ok(objects.loaded(at)?);
         }

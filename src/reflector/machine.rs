@@ -42,6 +42,9 @@ pub(crate) enum Wrong {
     /// What was shown was not all: everything must be loaded anew.
     #[error("an event of revision {0} came late, when everything up to {1} was told")]
     Late(Revision, Revision),
+    /// It was told as protobuf, and has what is not known here.
+    #[error("{0}")]
+    Unknown(String),
 }
 
 /// Every object of a resource at one revision.
@@ -156,8 +159,8 @@ impl Machine {
             }
             _ => {}
         }
+        let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place)? };
         self.gathered_at = revision;
-        let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place) };
         self.gathered.push((item.key, change));
         Ok(())
     }
@@ -199,17 +202,20 @@ pub(crate) fn made(item: &Item, place: &Place) -> Result<Arc<Object>, Broken> {
 }
 
 /// A large one its cacher makes servable, as it does of etcd's.
-fn put(item: &Item, place: &Place) -> Change {
-    if item.value.len() < LARGE_BYTES {
-        return made(item, place).map_or_else(Change::Broken, Change::Put);
+fn put(item: &Item, place: &Place) -> Result<Change, Wrong> {
+    if item.is_protobuf() {
+        return made(item, place).map(Change::Put).map_err(|broken| Wrong::Unknown(broken.why));
     }
-    Change::Stored(Stored {
+    if item.value.len() < LARGE_BYTES {
+        return Ok(made(item, place).map_or_else(Change::Broken, Change::Put));
+    }
+    Ok(Change::Stored(Stored {
         storage: place.storage.clone(),
         prefix_len: place.key_prefix_len(),
         key: item.key.clone(),
         value: item.value.clone(),
         revision: item.revision,
-    })
+    }))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Where upstream has a resource, and which objects are of it: path, kind, apiVersion, and the key under which the cache has an object.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
 use super::event::Lie;
+use codec::proto::message;
 use model::{Shape, Storage};
 
 /// Bytes of a name or namespace. Kubernetes allows 253.
@@ -16,8 +18,10 @@ pub(crate) struct Place {
     pub(crate) storage: Arc<Storage>,
     /// `/api/v1/pods`, `/apis/apps/v1/deployments`.
     pub(crate) path: String,
-    kind: String,
-    api_version: String,
+    pub(crate) kind: String,
+    pub(crate) api_version: String,
+    /// Upstream may tell it as protobuf, as long as every field of it is known.
+    is_protobuf: AtomicBool,
     /// What every key begins with.
     key_prefix: String,
 }
@@ -35,14 +39,36 @@ impl Place {
             path: format!("{root}/{api_version}/{}", storage.resource),
             kind: kind.to_owned(),
             api_version: api_version.to_owned(),
+            is_protobuf: AtomicBool::new(matches!(storage.shape, Shape::BuiltIn { .. }) && message(api_version, kind).is_some()),
             key_prefix: storage.key_prefix(prefix),
             storage: storage.clone(),
+        }
+    }
+
+    /// The path of the list in which the object with this key is, and its name.
+    pub(crate) fn path_of(&self, key: &[u8]) -> (String, String) {
+        let rest = String::from_utf8_lossy(key.get(self.key_prefix.len()..).unwrap_or_default()).into_owned();
+        match (self.storage.namespaced, rest.split_once('/'), self.path.rsplit_once('/')) {
+            (true, Some((namespace, name)), Some((root, resource))) => {
+                (format!("{root}/namespaces/{namespace}/{resource}"), name.to_owned())
+            }
+            _ => (self.path.clone(), rest),
         }
     }
 
     /// Bytes of a key before the namespace or name.
     pub(crate) fn key_prefix_len(&self) -> usize {
         self.key_prefix.len()
+    }
+
+    /// In which forms upstream may tell it.
+    pub(crate) fn accept(&self) -> &'static str {
+        if self.is_protobuf.load(Ordering::Relaxed) { "application/vnd.kubernetes.protobuf, application/json" } else { "application/json" }
+    }
+
+    /// Has upstream tell it as JSON from now on, which may have fields that nobody knows here.
+    pub(crate) fn only_json(&self) {
+        self.is_protobuf.store(false, Ordering::Relaxed);
     }
 
     /// What the objects of a list are without: lists of built-in resources leave it out.

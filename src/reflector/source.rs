@@ -1,38 +1,39 @@
 //! Upstream as a source of objects: where it is, who we are there, and what it is asked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::header::{AGE, WARNING};
+use http::{HeaderMap, StatusCode};
 use tokio::sync::{Notify, Semaphore};
 
 use super::event::{Failure, failure, list_revision};
+use super::ledger::Ledger;
+use super::lines::{Asking, Lines, Watched};
 use super::place::Place;
-use client::{Answer, CallError, Client, Kubeconfig, Limits, NdjsonStream, Streamed};
+use client::{Answer, CallError, Kubeconfig};
 use model::{Revision, Storage};
 
 /// Resources that are loaded at the same time; as of etcd.
 const LOADS_AT_ONCE: usize = 4;
-/// Bytes of one event. etcd takes 1.5 MiB of an object unless it is told otherwise, which are a few times as many as JSON.
-const EVENT_BYTES_MAX: usize = 32 << 20;
-/// Bytes of one page of a list. Pages are made smaller until they are within.
-const PAGE_BYTES_MAX: usize = 64 << 20;
-/// How long the head of a watch's answer, and a whole page, may take.
-const HEAD_TIME: Duration = Duration::from_secs(30);
-const PAGE_TIME: Duration = Duration::from_secs(60);
 /// How long upstream may say that it has less than it had: one of several servers may be late. After that its etcd was restored from a backup.
 const RESTORED_AFTER: Duration = Duration::from_secs(60);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
 const PAGES_AT_ONCE: usize = 32;
 
+/// Connections that files are reserved for: the watch of each resource that is followed, of as many as a cluster with hundreds of definitions has, and the pages.
+pub const CONNECTIONS_RESERVED: usize = 1_024 + PAGES_AT_ONCE;
+
 /// See the file's header.
 pub struct Source {
-    watches: Client,
-    lists: Client,
-    at: Kubeconfig,
+    asking: Asking,
+    server: String,
     /// `/registry/`.
     prefix: String,
     pub(crate) loads: Semaphore,
+    /// What all objects may have.
+    pub(crate) ledger: Arc<Ledger>,
     /// It answers again, after it did not.
     pub(crate) back: Notify,
     /// How long upstream says that it has less than it had, until that is believed.
@@ -46,6 +47,8 @@ pub(crate) enum NoAnswer {
     Failed(Failure),
     /// It does not answer, or too much.
     Call(CallError),
+    /// It answers what may be old, where what there is now was asked for.
+    Old,
 }
 
 impl Source {
@@ -54,24 +57,27 @@ impl Source {
     /// # Errors
     /// When certificate and key do not fit.
     pub fn new(at: Kubeconfig, prefix: &str) -> Result<Self, String> {
-        let watch = Limits { timeout: HEAD_TIME, answer_bytes_max: EVENT_BYTES_MAX, concurrent_max: LOADS_AT_ONCE };
-        let list = Limits { timeout: PAGE_TIME, answer_bytes_max: PAGE_BYTES_MAX, concurrent_max: PAGES_AT_ONCE };
-        let (watches, lists) = (Client::of(&at, watch)?, Client::of(&at, list)?);
         Ok(Self {
-            watches,
-            lists,
-            at,
+            server: at.server().to_owned(),
+            asking: Asking::of(at)?,
             prefix: prefix.to_owned(),
             loads: Semaphore::new(LOADS_AT_ONCE),
+            ledger: Ledger::within(None),
             back: Notify::new(),
             restored_after: RESTORED_AFTER,
         })
     }
 
+    /// Has the objects of all resources stay within the part of this budget that is theirs.
+    #[must_use]
+    pub fn within(self, memory_budget: Option<u64>) -> Self {
+        Self { ledger: Ledger::within(memory_budget), ..self }
+    }
+
     /// Where it is.
     #[must_use]
     pub fn server(&self) -> &str {
-        self.at.server()
+        &self.server
     }
 
     /// The key prefix.
@@ -83,26 +89,73 @@ impl Source {
     ///
     /// # Errors
     /// Upstream does not say, in words for people.
-    pub async fn newest(&self, storage: &std::sync::Arc<Storage>) -> Result<Revision, String> {
-        let place = Place::of(storage, &self.prefix);
-        let body = self.list(&place, "limit=1").await.map_err(|error| error.to_string())?;
-        list_revision(&body).map_err(|lie| lie.to_string())
+    pub async fn newest(&self, storage: &Arc<Storage>) -> Result<Revision, String> {
+        self.newest_of(&Place::of(storage, &self.prefix)).await.map_err(|error| error.to_string())
+    }
+
+    /// The same of a place.
+    pub(crate) async fn newest_of(&self, place: &Place) -> Result<Revision, NoAnswer> {
+        let answer = self.answer(place, &place.path, "limit=1").await?;
+        if may_be_old(&answer.headers) {
+            return Err(NoAnswer::Old);
+        }
+        list_revision(&answer.body).map_err(|lie| NoAnswer::Failed(Failure { message: lie.to_string(), ..Failure::default() }))
     }
 
     /// A page of a list, with this query.
     pub(crate) async fn list(&self, place: &Place, query: &str) -> Result<Bytes, NoAnswer> {
-        let answer = self.lists.get(&self.at.url(&format!("{}?{query}", place.path))).await.map_err(NoAnswer::Call)?;
-        if answer.status == StatusCode::OK { Ok(answer.body) } else { Err(refused(&answer)) }
+        self.list_at(place, &place.path, query).await
+    }
+
+    /// The same of a path.
+    pub(crate) async fn list_at(&self, place: &Place, path: &str, query: &str) -> Result<Bytes, NoAnswer> {
+        self.answer(place, path, query).await.map(|answer| answer.body)
+    }
+
+    async fn answer(&self, place: &Place, path: &str, query: &str) -> Result<Answer, NoAnswer> {
+        let answer = self.asking.whole(&place.path, &format!("{path}?{query}"), place.accept()).await.map_err(NoAnswer::Call)?;
+        if answer.status == StatusCode::OK { Ok(answer) } else { Err(refused(&answer)) }
     }
 
     /// A watch, with this query.
-    pub(crate) async fn watch(&self, place: &Place, query: &str) -> Result<NdjsonStream, NoAnswer> {
-        let url = self.at.url(&format!("{}?watch=true&allowWatchBookmarks=true&{query}", place.path));
-        match self.watches.stream(&url).await.map_err(NoAnswer::Call)? {
-            Streamed::Ndjson(lines) => Ok(lines),
-            Streamed::Refused(answer) => Err(refused(&answer)),
+    pub(crate) async fn watch(&self, place: &Place, query: &str) -> Result<Lines, NoAnswer> {
+        let target = format!("{}?watch=true&allowWatchBookmarks=true&{query}", place.path);
+        match self.asking.watch(&place.path, &target, place.accept()).await.map_err(NoAnswer::Call)? {
+            Watched::Lines(lines) => Ok(lines),
+            Watched::Refused(answer) => Err(refused(&answer)),
         }
     }
+}
+
+/// Whether the head of an answer says that it is not what there is now: it has an age, or a cache on the way warns of it (RFC 7234 §5.5; `--consistent-reads=cached`).
+pub(crate) fn may_be_old(headers: &HeaderMap) -> bool {
+    headers.contains_key(AGE)
+        || headers.get_all(WARNING).iter().any(|value| warnings(value.as_bytes()).any(|(code, agent)| warns(&code, &agent)))
+}
+
+fn warns(code: &str, agent: &str) -> bool {
+    matches!(code, "110" | "111" | "112" | "113") || (code, agent) == ("299", "watchcache")
+}
+
+/// Codes and agents of the warnings of one header, without their texts.
+fn warnings(value: &[u8]) -> impl Iterator<Item = (String, String)> {
+    let (mut bare, mut is_text, mut bytes) = (String::new(), false, value.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_text = !is_text,
+            b'\\' if is_text => drop(bytes.next()),
+            _ if is_text => {}
+            byte => bare.push(char::from(*byte)),
+        }
+    }
+    let all: Vec<(String, String)> = bare
+        .split(',')
+        .filter_map(|one| {
+            let mut words = one.split_ascii_whitespace().map(str::to_owned);
+            Some((words.next()?, words.next()?))
+        })
+        .collect();
+    all.into_iter()
 }
 
 /// What an answer says that is none of use.
@@ -117,6 +170,26 @@ impl std::fmt::Display for NoAnswer {
         match self {
             Self::Failed(failure) => failure.fmt(out),
             Self::Call(error) => error.fmt(out),
+            Self::Old => out.write_str("upstream answers from memory that may be old"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    /// A kube-apiserver warns of old API versions with the same code.
+    #[test]
+    fn who_answers_from_memory_says_so() {
+        let told =
+            |name: http::HeaderName, value: &'static str| may_be_old(&HeaderMap::from_iter([(name, HeaderValue::from_static(value))]));
+        assert!(!may_be_old(&HeaderMap::new()));
+        assert!(told(AGE, "12"));
+        assert!(told(WARNING, r#"110 watchcache "Response is Stale""#));
+        assert!(told(WARNING, r#"299 watchcache "answered from memory""#));
+        assert!(told(WARNING, r#"299 - "v1 Endpoints is deprecated, \" 110 x", 110 - "Response is Stale""#));
+        assert!(!told(WARNING, r#"299 - "v1 Endpoints is deprecated in v1.33+; use \"110\", 110 a, 299 watchcache b""#));
     }
 }

@@ -20,6 +20,9 @@ use client::{Kubeconfig, Trust};
 use model::{GivenUp, Revision, Storage};
 use telemetry::Metrics;
 
+mod doubt;
+mod forms;
+
 /// How long something may take that is to happen.
 const SOON: Duration = Duration::from_secs(30);
 
@@ -42,10 +45,19 @@ impl Bench {
         restored_after: Duration,
         react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
     ) -> Self {
-        let server = Server::speaking(&[b"http/1.1"], react).await;
+        Self::within(None, policy, restored_after, react).await
+    }
+
+    async fn within(
+        budget: Option<u64>,
+        policy: Policy,
+        restored_after: Duration,
+        react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
+        let server = Server::start(react).await;
         let trust = Trust::from_pem(server.ca_pem().as_bytes()).expect("an authority");
         let at = Kubeconfig::of_server(&server.url(), trust).expect("a server");
-        let mut source = Source::new(at, "/registry/").expect("a client");
+        let mut source = Source::new(at, "/registry/").expect("a client").within(budget);
         source.restored_after = restored_after;
         let (reflectors, commands, _) = Reflectors::new(Arc::new(source), policy);
         tokio::spawn(reflectors.run());
@@ -140,6 +152,18 @@ fn open(lines: &[String]) -> Reaction {
     Reaction::Open(Bytes::from(lines.concat()))
 }
 
+/// The answer to who asks how far upstream is.
+fn at_revision(revision: u64) -> Reaction {
+    listed(revision, "", &[])
+}
+
+/// A page of a list.
+fn listed(revision: u64, more: &str, items: &[String]) -> Reaction {
+    let metadata = format!(r#"{{"resourceVersion":"{revision}"{more}}}"#);
+    let body = format!(r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{metadata},"items":[{}]}}"#, items.join(","));
+    Reaction::Answer(200, "application/json", body.into())
+}
+
 fn ended(lines: &[String]) -> Reaction {
     Reaction::Answer(200, "application/json", Bytes::from(lines.concat()))
 }
@@ -149,6 +173,12 @@ fn in_turn(loads: Vec<Reaction>, watches: Vec<Reaction>) -> impl Fn(&ReceivedReq
     let at = [AtomicUsize::new(0), AtomicUsize::new(0)];
     move |asked| {
         let is_load = asked.uri.query().is_some_and(|query| query.contains("sendInitialEvents=true"));
+        if asked.uri.query() == Some("limit=1") {
+            return at_revision(i64::MAX as u64);
+        }
+        if asked.uri.query().is_some_and(|query| query.contains("resourceVersionMatch=Exact")) {
+            return Reaction::Answer(400, "application/json", Bytes::new());
+        }
         let (from, at) = if is_load { (&loads, &at[0]) } else { (&watches, &at[1]) };
         let number = at.fetch_add(1, Ordering::Relaxed).min(from.len() - 1);
         from[number].clone()
@@ -175,7 +205,8 @@ async fn a_watch_goes_on_where_it_ended() {
     );
     let bench = Bench::before(reactions).await;
     bench.has("13: a@3 b@12 c@13").await;
-    let from: Vec<_> = bench.asked().iter().skip(1).map(|query| query.rsplit('=').next().unwrap_or("").to_owned()).collect();
+    let asked = bench.asked().into_iter().filter(|query| query.contains("watch=true"));
+    let from: Vec<_> = asked.skip(1).map(|query| query.rsplit('=').next().unwrap_or("").to_owned()).collect();
     assert_eq!(from, ["9", "12"]);
 }
 
@@ -208,6 +239,7 @@ async fn a_restored_upstream_is_believed_after_a_while() {
             0 => ended(&[put("a", 3), end(50)]),
             _ => open(&[put("b", 11), end(12)]),
         },
+        "limit=1" => Reaction::Answer(403, "application/json", Bytes::new()),
         _ => ended(&[error(410)]),
     })
     .await;

@@ -122,6 +122,7 @@ struct Families {
     cache_consistent_read: IntCounterVec,
     history_events: IntGaugeVec,
     resource_age: IntGaugeVec,
+    loads_refused: IntCounterVec,
     cache_list: IntCounterVec,
     cache_list_fetched: IntCounterVec,
     cache_list_returned: IntCounterVec,
@@ -360,6 +361,11 @@ impl Families {
                 "apiserver_watch_cache_consistent_read_total",
                 "Consistent reads from the watch cache.",
                 &["group", "resource", "success", "fallback"],
+            ),
+            loads_refused: c.counter(
+                "watchcache_loads_refused_total",
+                "Loads of a resource of upstream that were refused, for its objects do not fit into --memory-budget.",
+                G_R,
             ),
             resource_age: c.gauge(
                 "watchcache_resource_age_seconds",

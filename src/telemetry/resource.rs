@@ -47,6 +47,7 @@ struct Rare {
     group: String,
     resource: String,
     consistent_reads: [OnceLock<IntCounter>; 4],
+    loads_refused: OnceLock<IntCounter>,
     etcd: [OnceLock<EtcdSeries>; EtcdOperation::COUNT],
 }
 
@@ -116,6 +117,7 @@ impl ResourceMetrics {
                 group: group.to_owned(),
                 resource: resource.to_owned(),
                 consistent_reads: Default::default(),
+                loads_refused: OnceLock::new(),
                 etcd: Default::default(),
             }),
         }
@@ -140,6 +142,12 @@ impl ResourceMetrics {
             rare.metrics.families.cache_consistent_read.with_label_values(&[&rare.group, &rare.resource, word(success), word(fallback)])
         });
         series.inc();
+    }
+
+    /// A load was refused, for its objects do not fit into the budget.
+    pub fn load_refused(&self) {
+        let rare = &self.rare;
+        rare.loads_refused.get_or_init(|| rare.metrics.families.loads_refused.with_label_values(&[&rare.group, &rare.resource])).inc();
     }
 
     /// A read of one key begins; its time and its outcome are those of `etcd_request*`.

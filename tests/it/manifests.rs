@@ -26,6 +26,7 @@ const COLLECTIONS: [(&str, &str); 10] = [
     ("ClusterRoleBinding", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
     ("Deployment", "/apis/apps/v1/namespaces/watchcache/deployments"),
     ("StatefulSet", "/apis/apps/v1/namespaces/watchcache/statefulsets"),
+    ("Certificate", "/apis/cert-manager.io/v1/namespaces/watchcache/certificates"),
     ("ServiceMonitor", "/apis/monitoring.coreos.com/v1/namespaces/watchcache/servicemonitors"),
 ];
 

@@ -126,7 +126,7 @@ impl Follow {
 
 impl Replica {
     /// As whom this server itself asks upstream what it has.
-    pub(super) fn ourselves(&self, upstream: &Upstream<Body>) -> Result<HeaderMap, String> {
+    pub(in super::super) fn ourselves(&self, upstream: &Upstream<Body>) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         headers::outward(&mut headers, &self.hop, "127.0.0.1", false, &Trusted::default());
         let groups = self.check_groups.iter().cloned().chain([AUTHENTICATED.to_owned()]).collect();

@@ -98,14 +98,24 @@ impl Replica {
     }
 }
 
-/// Which resources were asked for that upstream does not bring, so that their requests are handed on.
+/// Which resources were asked for that upstream does not bring, so that their requests are handed on, and which are being loaded.
 pub(super) fn not_followed(resources: &ServedResources) -> Option<String> {
-    let missing = resources.iter().filter(|resource| {
-        let fed = resource.handle.published.fed();
-        fed.is_declined() && fed.unwanted_for().is_some()
-    });
-    let names: BTreeSet<String> = missing.map(|resource| resource.encoders.whole().name.to_string()).collect();
-    (!names.is_empty()).then(|| format!("not followed, and handed on: {}", names.into_iter().collect::<Vec<_>>().join(", ")))
+    let (mut missing, mut loading) = (BTreeSet::new(), BTreeSet::new());
+    for resource in resources.iter() {
+        let (fed, name) = (resource.handle.published.fed(), &resource.encoders.whole().name);
+        let noted = |note: Option<Arc<str>>| note.map_or_else(|| name.to_string(), |note| format!("{name} ({note})"));
+        match (fed.is_declined(), fed.note()) {
+            (true, note) if note.is_some() || fed.unwanted_for().is_some() => drop(missing.insert(noted(note))),
+            (false, note @ Some(_)) => drop(loading.insert(noted(note))),
+            _ => {}
+        }
+    }
+    let told = |what: &str, names: BTreeSet<String>| {
+        (!names.is_empty()).then(|| format!("{what}: {}", names.into_iter().collect::<Vec<_>>().join(", ")))
+    };
+    let all = [told("not followed, and handed on", missing), told("not there yet", loading)];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Whether a Table may be what is asked for.

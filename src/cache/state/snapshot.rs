@@ -14,6 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use imbl::{OrdMap, Vector};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, futures::Notified},
     time::Instant,
@@ -105,6 +106,8 @@ pub struct Fed {
     declined: AtomicUsize,
     /// The source does not tell its progress when it is asked.
     mute: AtomicUsize,
+    /// What people should know of how the source brings the resource.
+    note: Mutex<Option<Arc<str>>>,
     /// When a read asked for the resource last, as `fresh` counts; zero before there was one.
     wanted: AtomicU64,
     wants: Notify,
@@ -125,6 +128,7 @@ impl Default for Fed {
             cut_off: AtomicU64::default(),
             declined: AtomicUsize::default(),
             mute: AtomicUsize::default(),
+            note: Mutex::default(),
             wanted: AtomicU64::default(),
             wants: Notify::default(),
         }
@@ -172,6 +176,17 @@ impl Fed {
     #[must_use]
     pub fn is_mute(&self) -> bool {
         self.mute.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes what people should know of how the source brings the resource.
+    pub fn set_note(&self, note: Option<Arc<str>>) {
+        *self.note.lock() = note;
+    }
+
+    /// Returns what people should know of how the source brings the resource.
+    #[must_use]
+    pub fn note(&self) -> Option<Arc<str>> {
+        self.note.lock().clone()
     }
 
     /// Notes that a read asks for the resource, whether it is there or not.

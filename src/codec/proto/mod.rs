@@ -14,6 +14,7 @@ mod error;
 mod raw;
 mod schema;
 mod tape;
+pub mod told;
 mod unknown_fields;
 mod wire;
 

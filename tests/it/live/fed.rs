@@ -45,8 +45,9 @@ async fn fed_by_an_api_server() -> Outcome {
     let (ours, theirs) = (site.client(ours_at), site.client(theirs_at));
     running.ready(&ours).await?;
 
-    // Who has no rights upstream has none here.
-    let jane = site.client_of(ours_at, "janetoken");
+    // Who has no rights upstream has none here, but to read what there is.
+    let (jane, started) = (site.client_of(ours_at, "janetoken"), site.client_of(ours_at, "janetoken"));
+    assert_eq!(started.fetch("/apis").await?.status, 200);
     let refused = async |client: Client| client.fetch(MAPS).await.map(|answer| answer.status).map_err(|error| format!("refused: {error}"));
     assert_eq!((refused(jane).await?, refused(ours.without_token()).await?), (403, 403));
     assert_eq!(refused(site.client_of(ours_at, "nobodys")).await?, 401);
@@ -85,6 +86,11 @@ async fn fed_by_an_api_server() -> Outcome {
         sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(ours.fetch(MAPS).await?.status, 503);
+    for client in [&ours, &started] {
+        let kept = client.fetch("/apis").await?;
+        assert_eq!(kept.status, 200, "{}", String::from_utf8_lossy(&kept.body));
+        assert!(String::from_utf8_lossy(&kept.body).contains("\"apps/v1\""));
+    }
     let health = ours.fetch("/readyz?verbose").await?;
     assert_eq!(health.status, 200);
     assert!(String::from_utf8_lossy(&health.body).contains("[-]upstream failed, the others stand without it"));

@@ -47,6 +47,7 @@ mod rows;
 mod session;
 mod socket;
 mod subject;
+mod tiers;
 pub(crate) mod tokens;
 mod watch_parity;
 

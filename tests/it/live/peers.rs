@@ -162,14 +162,20 @@ impl Site {
 
     /// What has a watchcache take its objects from this kube-apiserver, as an administrator.
     pub(crate) fn fed_by(&self, upstream: SocketAddr) -> io::Result<[String; 2]> {
+        self.fed_by_as("upstream", upstream)
+    }
+
+    /// The same for a server of this name: several are not fed by the same one.
+    pub(crate) fn fed_by_as(&self, name: &str, upstream: SocketAddr) -> io::Result<[String; 2]> {
         let config = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "it",
             "clusters": [{"name": "it", "cluster": {"server": format!("https://{upstream}"), "certificate-authority": "ca.crt"}}],
             "users": [{"name": "it", "user": {"token": TOKEN}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
         });
-        fs::write(self.path().join("upstream.kubeconfig"), config.to_string())?;
-        Ok(["--source=upstream".to_owned(), self.flag("upstream-kubeconfig", "upstream.kubeconfig")])
+        let file = format!("{name}.kubeconfig");
+        fs::write(self.path().join(&file), config.to_string())?;
+        Ok(["--source=upstream".to_owned(), self.flag("upstream-kubeconfig", &file)])
     }
 
     /// What has it know service accounts by their tokens.
@@ -228,6 +234,11 @@ impl Running {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+    }
+
+    /// What it has said until now.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// How it ended, with its last words; `None` while it runs.

@@ -27,6 +27,9 @@
 - --resources={{ join "," .resources }}
 {{- end }}
 - --consistent-reads={{ .consistentReads }}
+{{- if .impersonate }}
+- --upstream-impersonate
+{{- end }}
 {{- end }}
 {{- else }}
 # A subdirectory, not the root of the volume: a lost+found there would make the store refuse the directory.
