@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,25 @@ type delays struct {
 	all    []time.Duration
 	events atomic.Int64
 	failed atomic.Int64
+	why    map[string]int
+}
+
+// fail notes a request that came to nothing.
+func (delays *delays) fail(what string, status int, err error) {
+	delays.failed.Add(1)
+	why := what + ": " + strconv.Itoa(status)
+	if err != nil {
+		why = what + ": " + err.Error()
+		if at := strings.LastIndex(why, ": "); len(why) > 100 && at > 0 {
+			why = what + why[at:]
+		}
+	}
+	delays.guard.Lock()
+	defer delays.guard.Unlock()
+	if delays.why == nil {
+		delays.why = map[string]int{}
+	}
+	delays.why[why]++
 }
 
 var stampName = []byte(`"sent":"`)
@@ -80,7 +100,7 @@ func follow(ctx context.Context, client *http.Client, at, path, query string, to
 			var list listed
 			if err != nil || status != 200 || json.Unmarshal(body, &list) != nil {
 				if ctx.Err() == nil {
-					told.failed.Add(1)
+					told.fail("list", status, err)
 					pause(ctx)
 				}
 				continue
@@ -90,14 +110,14 @@ func follow(ctx context.Context, client *http.Client, at, path, query string, to
 		answer, err := client.Do(request(ctx, "GET", at, path+"?watch=true&allowWatchBookmarks=true&timeoutSeconds=600&"+query+"&resourceVersion="+from, "", nil))
 		if err != nil {
 			if ctx.Err() == nil {
-				told.failed.Add(1)
+				told.fail("watch", 0, err)
 				pause(ctx)
 			}
 			continue
 		}
 		if answer.StatusCode != 200 {
 			answer.Body.Close()
-			told.failed.Add(1)
+			told.fail("watch", answer.StatusCode, nil)
 			from = ""
 			pause(ctx)
 			continue
@@ -120,7 +140,7 @@ func read(answer *http.Response, told *delays, from string) string {
 			return from
 		}
 		if bytes.HasPrefix(line, []byte(`{"type":"ERROR"`)) {
-			told.failed.Add(1)
+			told.fail("ended: "+string(line[:min(len(line), 300)]), 0, nil)
 			return ""
 		}
 		told.take(line)
@@ -151,10 +171,20 @@ func startHerd(at string, clients []*http.Client, told *delays) *herd {
 	herd.synced.Add(3 * len(clients))
 	for nth, client := range clients {
 		node := "fieldSelector=spec.nodeName%3Dnode-" + strconv.Itoa(nth)
-		go follow(ctx, client, at, "/api/v1/pods", node, told, herd.synced.Done)
-		go follow(ctx, client, at, "/api/v1/services", "", told, herd.synced.Done)
-		go follow(ctx, client, at, "/apis/discovery.k8s.io/v1/endpointslices", "", told, herd.synced.Done)
-		go again(ctx, client, at, "/api/v1/pods?"+node, time.Duration(*every)*time.Second, told)
+		go func() {
+			// What asks at the same time before there is a connection would make one each.
+			for status := 0; status != 200 && ctx.Err() == nil; {
+				var err error
+				if status, _, err = get(ctx, client, at, "/readyz"); (err != nil || status != 200) && ctx.Err() == nil {
+					told.fail("connect", status, err)
+					pause(ctx)
+				}
+			}
+			go follow(ctx, client, at, "/api/v1/pods", node, told, herd.synced.Done)
+			go follow(ctx, client, at, "/api/v1/services", "", told, herd.synced.Done)
+			go follow(ctx, client, at, "/apis/discovery.k8s.io/v1/endpointslices", "", told, herd.synced.Done)
+			go again(ctx, client, at, "/api/v1/pods?"+node, time.Duration(*every)*time.Second, told)
+		}()
 	}
 	dashboard, collector := newClient(), newClient()
 	for _, path := range []string{"/api/v1/pods?limit=500", "/api/v1/services?limit=500", "/api/v1/namespaces?limit=500"} {
@@ -175,7 +205,7 @@ func again(ctx context.Context, client *http.Client, at, path string, every time
 		case <-time.After(wait):
 		}
 		if status, _, err := get(ctx, client, at, path); (err != nil || status != 200) && ctx.Err() == nil {
-			told.failed.Add(1)
+			told.fail("list now and then", status, err)
 		}
 		wait = every
 	}
@@ -313,4 +343,7 @@ func measureAgents(stage *stage, name, at string, between *process) {
 	}
 	fmt.Printf("%s | %.0f | %d | %.0f | %d | %s | %s | %.1f/%.1f | %.1f | %.1f | %.1f | %d | %d | %d\n", name, share, mib, float64(asks-asked)/took, open, shareBetween, mibBetween, p50, p99,
 		started.Seconds(), herd.Seconds(), spent, peak, after-before, told.failed.Load())
+	for why, count := range told.why {
+		fmt.Fprintf(os.Stderr, "%s: %d times %s\n", name, count, why)
+	}
 }

@@ -1,7 +1,7 @@
 // agents measures what a kube-apiserver is spared by a server that it feeds: a cluster's node agents, a dashboard and a collector of metrics, at the kube-apiserver itself, through a plain
-// reverse proxy, and through watchcache; and a tree of watchcaches with many watches.
+// reverse proxy, and through watchcache; a tree of watchcaches with many watches; and how a watchcache starts with many objects that etcd or the kube-apiserver feeds.
 //
-//	go build -o agents . && ./agents --etcd PATH --kube-apiserver PATH --watchcache PATH [--mode agents|tree] [--through direct,proxy,haproxy,watchcache]
+//	go build -o agents . && ./agents --etcd PATH --kube-apiserver PATH --watchcache PATH [--mode agents|tree|start] [--through direct,proxy,haproxy,watchcache]
 //
 // It starts everything itself, on loopback, and prints a table. Event times are from when a write was sent until a watch had it.
 package main
@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	mode       = flag.String("mode", "agents", "agents, tree, or proxy (what this program starts itself as)")
+	mode       = flag.String("mode", "agents", "agents, tree, start, or proxy (what this program starts itself as)")
 	etcd       = flag.String("etcd", "etcd", "program of etcd")
 	apiserver  = flag.String("kube-apiserver", "kube-apiserver", "program of the kube-apiserver")
 	watchcache = flag.String("watchcache", "watchcache", "program of watchcache")
@@ -33,6 +33,8 @@ var (
 	watches    = flag.Int("watches", 30000, "tree: watches of all leaves")
 	leaves     = flag.Int("leaves", 4, "tree: watchcaches that follow the one that follows the kube-apiserver")
 	groups     = flag.Int("namespaces", 300, "tree: namespaces, among which objects and watches are divided")
+	objects    = flag.Int("objects", 100000, "start: ConfigMaps")
+	rounds     = flag.Int("rounds", 2, "start: rounds")
 	backend    = flag.String("backend", "", "proxy: where it passes requests to")
 )
 
@@ -51,6 +53,8 @@ func main() {
 		runAgents(stage)
 	case "tree":
 		runTree(stage)
+	case "start":
+		runStart(stage)
 	default:
 		fmt.Fprintln(os.Stderr, "no such mode:", *mode)
 	}
@@ -61,7 +65,14 @@ func runAgents(stage *stage) {
 	fmt.Printf("%d agents, %d Pods, %d Services and EndpointSlices; %d writes/s for %d s; a LIST of each agent every %d s\n", *nodes, *nodes**podsEach, *services, *rate, *seconds, *every)
 	fmt.Println("through | kube-apiserver: CPU % | MiB | requests/s | watches | the server between: CPU % | MiB | event p50/p99 ms | start: synced s | herd: synced s | kube-apiserver's CPU s | its peak MiB | requests | failed")
 	fmt.Println("---|---|---|---|---|---|---|---|---|---|---|---|---|---")
-	for _, name := range strings.Split(*through, ",") {
+	for nth, name := range strings.Split(*through, ",") {
+		if nth > 0 {
+			// What the one before has left in its memory is nobody else's.
+			stage.server.stop()
+			stage.server = stage.server.again()
+			stage.ready(stage.api, stage.server)
+			time.Sleep(5 * time.Second)
+		}
 		between := stage.startBetween(name)
 		address := stage.api
 		if between != nil {

@@ -27,6 +27,8 @@ import (
 
 const token = "agents"
 
+var background = context.Background()
+
 // process is a program that runs; address is where it listens, if anybody asks.
 type process struct {
 	*exec.Cmd

@@ -36,8 +36,11 @@ func runTree(stage *stage) {
 	for nth := range *watches {
 		leaf := nth % *leaves
 		if nth / *leaves % perConnection == 0 && nth%*leaves == 0 {
-			for range *leaves {
-				connections = append(connections, newClient())
+			for leaf := range *leaves {
+				client := newClient()
+				_, _, err := get(ctx, client, all[leaf].address, "/readyz")
+				must(err)
+				connections = append(connections, client)
 			}
 		}
 		client := connections[len(connections)-*leaves+leaf]

@@ -80,12 +80,13 @@ async fn play(options: &Options) -> Result<usize> {
             (dir.path().to_owned(), Some(dir))
         }
     };
-    let faults = if options.subject == Subject::WatchcacheUpstream { &Scenario::FED[..] } else { &Scenario::FAULTS[..] };
+    let is_fed = options.subject == Subject::WatchcacheUpstream;
+    let faults = if is_fed { &Scenario::FED[..] } else { &Scenario::FAULTS[..] };
     let scenarios = match options.scenario {
         Scenario::All => [faults, &Scenario::CROWDS[..]].concat(),
         Scenario::Faults => faults.to_vec(),
         Scenario::Crowds => Scenario::CROWDS.to_vec(),
-        Scenario::Attacks => Attack::ALL.map(Scenario::Attack).to_vec(),
+        Scenario::Attacks => Attack::ALL.into_iter().filter(|attack| !is_fed || attack.takes_fed()).map(Scenario::Attack).collect(),
         one => vec![one],
     };
     let mut failed = 0;
