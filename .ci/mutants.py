@@ -2,6 +2,7 @@
 """Seeded bugs: each is planted in a copy of the tree, and the simulation must catch it.
 
 Usage: .ci/mutants.py [COPY_DIR]   (default: target/mutants)
+       .ci/mutants.py [COPY_DIR] --histories FAULTS PEERS   the bugs of a server that a kube-apiserver feeds: FAULTS is the program watchcache-faults, PEERS has etcd and kube-apiserver
 Ends with 1 when a bug survives, or when a bug's text is no longer in the source (then mend this list).
 
 All bugs are planted at once, each behind a question to the environment, so the copy is compiled once: where a bug's text says BUG, it asks whether it is the one
@@ -44,6 +45,29 @@ BUGS = [
      "            self.start = revision;\n", "            if !BUG { self.start = revision; }\n"),
 ]
 
+# The same of a server that a kube-apiserver feeds, which `watchcache-faults histories` must catch.
+FED_BUGS = [
+    ("a read is proven by an answer to a question that was asked before it", "src/storage/read/latest_revision.rs",
+     "*self.next.lock() = None;\n        (self.query)().await",
+     "if !BUG { *self.next.lock() = None; }\n        let latest = (self.query)().await;\n        *self.next.lock() = None;\n        latest"),
+    ("memory that has not come as far is served after the wait", "src/storage/read/serve.rs",
+     "let waited = published.wait_for(asked, self.wait_limit(published.fed(), &known, reads)).await;",
+     "let asked = if BUG && self.elsewhere.is_some() && reads != Reads::Watch { known.revision } else { asked };\n"
+     "        let waited = published.wait_for(asked, self.wait_limit(published.fed(), &known, reads)).await;"),
+    ("a watch that goes on begins where upstream is now", "src/reflector/follower.rs",
+     'self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={from}")).await?;',
+     'self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={}", '
+     'if BUG { self.source.newest(&self.place.storage).await.unwrap_or(from) } else { from })).await?;'),
+    ("a load may be older than what was told", "src/reflector/machine.rs", "if revision < self.loads_from() {", "if revision < self.loads_from() && !BUG {"),
+    ("a deletion is told to nobody", "src/reflector/machine.rs",
+     "let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place) };",
+     "if BUG && is_gone && revision > self.known { self.flush(true, out); self.known = revision; out.push(Out::Known(revision)); return Ok(()); }\n"
+     "        let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place) };"),
+    ("a change that another watch tells counts as silence", "src/reflector/follower.rs", "Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),",
+     "Ok(Told::Put(_) | Told::Gone(_)) if BUG => Progress::Silent(from, source.newest(&place.storage).await.unwrap_or(from)),\n"
+     "        Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),"),
+]
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -53,8 +77,8 @@ def asked(number):
             f'SEEDED.get_or_init(|| std::env::var("WATCHCACHE_SEEDED_BUG").as_deref() == Ok("{number}")) }})')
 
 
-def plant(copy):
-    """Copies the tree with all bugs in it."""
+def plant(copy, bugs):
+    """Copies the tree with all these bugs in it."""
     os.makedirs(copy, exist_ok=True)
     for name in ["src", "tests", "proto"]:
         shutil.rmtree(os.path.join(copy, name), ignore_errors=True)
@@ -65,7 +89,7 @@ def plant(copy):
             text = f.read()
         with open(os.path.join(copy, name), "w") as f:
             f.write(re.sub(versions, r"\g<0>+seeded", text))
-    for number, (name, path, old, new) in enumerate(BUGS):
+    for number, (name, path, old, new) in enumerate(bugs):
         file = os.path.join(copy, path)
         with open(file) as f:
             text = f.read()
@@ -75,14 +99,19 @@ def plant(copy):
             f.write(text.replace(old, new.replace("BUG", asked(number))))
 
 
-def build(copy):
-    """Compiles the simulation of the copy; its program. What it depends on is shared with the project's own builds, what it makes is not."""
+def names_program(run, name):
+    """The program of this name that cargo has made."""
+    return next(made["executable"] for made in map(json.loads, run.stdout.splitlines()) if made.get("executable") and made["target"]["name"] == name)
+
+
+def build(copy, what, name):
+    """Compiles this of the copy; its program. What it depends on is shared with the project's own builds, what it makes is not."""
     env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(copy, "target"), CARGO_BUILD_BUILD_DIR=os.path.join(ROOT, "target"))
-    run = subprocess.run(["cargo", "test", "--quiet", "--locked", "--no-run", "--test", "sim", "--message-format", "json-render-diagnostics"], cwd=copy, env=env,
+    run = subprocess.run(["cargo", *what, "--quiet", "--locked", "--message-format", "json-render-diagnostics"], cwd=copy, env=env,
                          stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
         sys.exit("the copy with the bugs does not compile")
-    return next(made["executable"] for made in map(json.loads, run.stdout.splitlines()) if made.get("executable") and made["target"]["name"] == "sim")
+    return names_program(run, name)
 
 
 def simulate(program, bug=""):
@@ -91,10 +120,40 @@ def simulate(program, bug=""):
     return subprocess.run([program], env=env, capture_output=True, text=True, timeout=900)
 
 
+def histories(program, faults, peers, bug=""):
+    """Plays histories of a server with one bug, or with none."""
+    env = dict(os.environ, WATCHCACHE_SEEDED_BUG=str(bug))
+    count, port = os.environ.get("WATCHCACHE_MUTANT_HISTORIES", "4000"), os.environ.get("WATCHCACHE_MUTANT_PORT", "21700")
+    command = [faults, "histories", "--subject", "watchcache-upstream", "--server", program, "--etcd", os.path.join(peers, "etcd"), "--base-port", port,
+               "--kube-apiserver", os.path.join(peers, "kube-apiserver"), "--histories", count, "--history-clients", "32"]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
+
+
+def fed(copy, faults, peers):
+    """Has the histories catch what is planted in a server that a kube-apiserver feeds; one after the other, for each has three servers."""
+    plant(copy, FED_BUGS)
+    program, failed = build(copy, ["build", "--bin", "watchcache"], "watchcache"), 0
+    sound = histories(program, faults, peers)
+    if sound.returncode != 0:
+        sys.exit(f"the histories fail without any bug:\n{sound.stdout}{sound.stderr}")
+    for number, (name, *_) in enumerate(FED_BUGS):
+        run = histories(program, faults, peers, number)
+        is_caught = " violations=" in run.stdout and " violations=0 " not in run.stdout
+        why = [line.strip() for line in run.stdout.splitlines() if line.startswith("    client")] or run.stdout.splitlines()[:1]
+        print(f"caught   {name} ({why[0]})" if is_caught else f"SURVIVED {name}: {run.stdout}{run.stderr}", flush=True)
+        failed += not is_caught
+    print(f"{len(FED_BUGS) - failed} of {len(FED_BUGS)} seeded bugs caught")
+    sys.exit(1 if failed else 0)
+
+
 def main():
-    copy = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(ROOT, "target", "mutants")
-    plant(copy)
-    program = build(copy)
+    arguments = sys.argv[1:]
+    at = arguments.index("--histories") if "--histories" in arguments else len(arguments)
+    copy = os.path.abspath(arguments[0]) if at > 0 else os.path.join(ROOT, "target", "mutants")
+    if at < len(arguments):
+        fed(copy, *map(os.path.abspath, arguments[at + 1:]))
+    plant(copy, BUGS)
+    program = build(copy, ["test", "--no-run", "--test", "sim"], "sim")
     sound = simulate(program)
     if sound.returncode != 0:
         sys.exit(f"the simulation fails without any bug:\n{sound.stdout}{sound.stderr}")

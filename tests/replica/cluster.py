@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A cluster whose clients all speak to a read replica; or to watchcache alone on an etcd; or for comparison to a kube-apiserver.
+"""A cluster whose clients all speak to a read replica; or to watchcache alone on an etcd, or fed by the kube-apiserver; or for comparison to a kube-apiserver.
 
-    cluster.py control-plane --peers DIR --watchcache PROGRAM [--on standalone|kube-apiserver] [--seconds 1800] [--kill-every 300]
-    cluster.py e2e --peers DIR --watchcache PROGRAM [--on standalone|kube-apiserver] [--focus REGEXP] [--skip REGEXP] [--keep FOLDER]
+    cluster.py control-plane --peers DIR --watchcache PROGRAM [--on standalone|upstream|kube-apiserver] [--seconds 1800] [--kill-every 300]
+    cluster.py e2e --peers DIR --watchcache PROGRAM [--on standalone|upstream|kube-apiserver] [--focus REGEXP] [--skip REGEXP] [--keep FOLDER]
 
 DIR has what tests/peers/build.sh makes of etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubemark, kubectl and (for e2e) e2e.test. Starts etcd, a
 kube-apiserver, the replica, kube-controller-manager with accounts of its own, kube-scheduler and two hollow nodes. Only the replica speaks to the kube-apiserver. Uses a dozen
@@ -28,10 +28,15 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benches"))
-import hand_on
-
 NODES = ("hollow-0", "hollow-1")
+REMOTE = [("username-headers", "X-Remote-User"), ("uid-headers", "X-Remote-Uid"), ("group-headers", "X-Remote-Group"), ("extra-headers-prefix", "X-Remote-Extra-")]
+# Who is who by a token, which is what clients of a server bring that is fed by the kube-apiserver.
+TOKENS = {"admin": ("admin", "system:masters"), "manager": ("system:kube-controller-manager", ""), "scheduler": ("system:kube-scheduler", "")} | {
+    node: (f"system:node:{node}", "system:nodes") for node in NODES}
+
+
+def shell(command):
+    subprocess.run(command, shell=True, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def certificates():
@@ -39,7 +44,15 @@ def certificates():
     leaves = [("server", "ca", "/CN=kube-apiserver", "extendedKeyUsage=serverAuth,clientAuth\nsubjectAltName=IP:127.0.0.1,DNS:localhost"), ("proxy", "fp", "/CN=proxy", client),
               ("admin", "ca", "/O=system:masters/CN=admin", client), ("manager", "ca", "/CN=system:kube-controller-manager", client), ("scheduler", "ca", "/CN=system:kube-scheduler", client)]
     leaves += [(node, "ca", f"/O=system:nodes/CN=system:node:{node}", client) for node in NODES]
-    hand_on.certificates(leaves)
+    for name in ("ca", "fp"):
+        shell(f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {name}.key -subj /CN={name} -days 3 -out {name}.crt")
+    shell("openssl genrsa -out sa.key 2048 && openssl rsa -in sa.key -pubout -out sa.pub")
+    for name, authority, subject, extension in leaves:
+        open(f"{name}.ext", "w").write(extension)
+        shell(f"openssl req -newkey rsa:2048 -nodes -keyout {name}.key -subj {subject} -out {name}.csr")
+        shell(f"openssl x509 -req -in {name}.csr -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -days 3 -extfile {name}.ext -out {name}.crt")
+    with open("tokens.csv", "w") as file:
+        file.writelines(f'{name}-token,{user},{name},"{groups}"\n' for name, (user, groups) in TOKENS.items())
 
 
 class Cluster:
@@ -58,9 +71,9 @@ class Cluster:
                    f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync", "--watch-progress-notify-interval=5s")
         time.sleep(1)
         if options.on != "standalone":
-            remote = [f"--requestheader-{flag}={value}" for flag, value in hand_on.REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
+            remote = [f"--requestheader-{flag}={value}" for flag, value in REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
             self.begin("kube-apiserver", self.peers("kube-apiserver"), *options.kube_apiserver_arg, f"--secure-port={self.api}", "--cert-dir=certs", "--advertise-address=127.0.0.1",
-                       "--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key", *remote, *self.common)
+                       "--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged", "--token-auth-file=tokens.csv", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key", *remote, *self.common)
         self.context = ssl.create_default_context(cafile="ca.crt")
         self.context.load_cert_chain("admin.crt", "admin.key")
         if options.on != "standalone":
@@ -69,7 +82,7 @@ class Cluster:
             self.start_ours()
         for name in ("admin", "manager", "scheduler", *NODES):
             cluster = {"server": f"https://127.0.0.1:{self.front}", "certificate-authority": os.path.abspath("ca.crt")}
-            user = {"client-certificate": os.path.abspath(f"{name}.crt"), "client-key": os.path.abspath(f"{name}.key")}
+            user = {"client-certificate": os.path.abspath(f"{name}.crt"), "client-key": os.path.abspath(f"{name}.key")} if options.on != "upstream" else {"token": f"{name}-token"}
             json.dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
                        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x"}, open(f"{name}.kubeconfig", "w"))
         self.begin("kube-controller-manager", self.peers("kube-controller-manager"), "--kubeconfig=manager.kubeconfig", "--use-service-account-credentials", "--root-ca-file=ca.crt",
@@ -93,8 +106,15 @@ class Cluster:
 
     def start_ours(self):
         upstream = [f"--upstream-server=https://127.0.0.1:{self.api}", "--upstream-cafile=ca.crt", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key"]
-        mode = upstream if self.options.on == "replica" else ["--service-cluster-ip-range=10.0.0.0/16", "--advertise-address=127.0.0.1"]
-        self.server = self.begin("watchcache", self.options.watchcache, "serve", f"--secure-port={self.ours}", "--insecure-port=0", *mode, *self.common)
+        alone = ["--service-cluster-ip-range=10.0.0.0/16", "--advertise-address=127.0.0.1"]
+        mode = (upstream if self.options.on == "replica" else alone) + self.common
+        if self.options.on == "upstream":
+            fed_by = {"server": f"https://127.0.0.1:{self.api}", "certificate-authority": os.path.abspath("ca.crt")}
+            with open("upstream.kubeconfig", "w") as file:
+                json.dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": fed_by}], "users": [{"name": "u", "user": {"token": "admin-token"}}],
+                           "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x"}, file)
+            mode = ["--source=upstream", "--upstream-kubeconfig=upstream.kubeconfig", "--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--bind-address=127.0.0.1"]
+        self.server = self.begin("watchcache", self.options.watchcache, "serve", f"--secure-port={self.ours}", "--insecure-port=0", *mode)
         self.ready(self.ours)
 
     def kill_ours(self):
@@ -115,7 +135,7 @@ class Cluster:
 
     def request(self, port, path, timeout=60):
         connection = http.client.HTTPSConnection("127.0.0.1", port, context=self.context, timeout=timeout)
-        connection.request("GET", path)
+        connection.request("GET", path, headers={"Authorization": "Bearer admin-token"} if self.options.on == "upstream" else {})
         return connection.getresponse()
 
     def ready(self, port):
@@ -262,7 +282,7 @@ def main():
     arguments.add_argument("what", choices=["control-plane", "e2e"])
     arguments.add_argument("--peers", required=True, type=os.path.abspath)
     arguments.add_argument("--watchcache", type=os.path.abspath)
-    arguments.add_argument("--on", choices=["replica", "standalone", "kube-apiserver"], default="replica")
+    arguments.add_argument("--on", choices=["replica", "standalone", "upstream", "kube-apiserver"], default="replica")
     arguments.add_argument("--kube-apiserver-arg", action="append", default=[], help="one more argument for the kube-apiserver")
     arguments.add_argument("--base-port", type=int, default=37950)
     arguments.add_argument("--seconds", type=int, default=1800)

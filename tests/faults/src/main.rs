@@ -4,6 +4,7 @@
 mod attack;
 mod brake;
 mod etcd;
+mod feeder;
 mod history;
 mod http;
 mod object;
@@ -35,7 +36,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     attack::Attack,
-    options::{Options, Scenario},
+    options::{Options, Scenario, Subject},
     stage::Verdict,
     validate::{Guarantee, Violation},
 };
@@ -79,11 +80,13 @@ async fn play(options: &Options) -> Result<usize> {
             (dir.path().to_owned(), Some(dir))
         }
     };
+    let is_fed = options.subject == Subject::WatchcacheUpstream;
+    let faults = if is_fed { &Scenario::FED[..] } else { &Scenario::FAULTS[..] };
     let scenarios = match options.scenario {
-        Scenario::All => [&Scenario::FAULTS[..], &Scenario::CROWDS[..]].concat(),
-        Scenario::Faults => Scenario::FAULTS.to_vec(),
+        Scenario::All => [faults, &Scenario::CROWDS[..]].concat(),
+        Scenario::Faults => faults.to_vec(),
         Scenario::Crowds => Scenario::CROWDS.to_vec(),
-        Scenario::Attacks => Attack::ALL.map(Scenario::Attack).to_vec(),
+        Scenario::Attacks => Attack::ALL.into_iter().filter(|attack| !is_fed || attack.takes_fed()).map(Scenario::Attack).collect(),
         one => vec![one],
     };
     let mut failed = 0;

@@ -80,7 +80,7 @@ pub(crate) struct Options {
     /// How much the server may grow under the hostile scenario, MiB. 10,000 connections at 32 KiB are 312 MiB.
     #[arg(long, global = true, default_value_t = 512)]
     pub(crate) hostile_mib: u64,
-    /// kube-apiserver of the minor that the server under test is of, for the upgraded scenario.
+    /// kube-apiserver of the minor that the server under test is of, for the upgraded scenario and for the server that it feeds.
     #[arg(long, global = true, default_value = "kube-apiserver")]
     pub(crate) kube_apiserver: PathBuf,
     /// kube-apiserver of the next minor.
@@ -95,6 +95,15 @@ pub(crate) struct Options {
     /// Informers of that scenario: half of them want protobuf, half watch a resource that the two minors show in different ways.
     #[arg(long, global = true, default_value_t = 50)]
     pub(crate) informers: usize,
+    /// Histories of that scenario: a write and reads after it.
+    #[arg(long, global = true, default_value_t = 2_000)]
+    pub(crate) histories: usize,
+    /// Clients that write and read in it at the same time, each objects of its own.
+    #[arg(long, global = true, default_value_t = 16)]
+    pub(crate) history_clients: usize,
+    /// Reads of each kind, of a busy resource and of an idle one, whose time and cost are measured before; 0 leaves that out.
+    #[arg(long, global = true, default_value_t = 0)]
+    pub(crate) history_proofs: usize,
     #[command(flatten)]
     pub(crate) attacks: Attacks,
 }
@@ -104,8 +113,18 @@ pub(crate) struct Options {
 pub(crate) enum Subject {
     /// This project's server: plain HTTP, warm start.
     Watchcache,
+    /// The same fed by a kube-apiserver (--kube-apiserver) on the etcd, over TLS with a token. What is broken between server and etcd is broken between those two.
+    WatchcacheUpstream,
     /// The peer: TLS and a token, no warm start.
     KubeApiserver,
+}
+
+impl Subject {
+    /// Whether it is this project's server.
+    #[must_use]
+    pub(crate) fn is_ours(self) -> bool {
+        self != Self::KubeApiserver
+    }
 }
 
 /// The scenarios.
@@ -145,6 +164,10 @@ pub(crate) enum Scenario {
     Whole,
     /// Responses that etcd cuts into fragments arrive whole.
     Fragments,
+    /// The kube-apiserver that feeds the server is killed and started again, stands still, answers by a trickle, and breaks off in the middle.
+    FeederBroken,
+    /// Writes, each followed by reads that must be as new, through a server that two kube-apiservers feed, of which one lags; not in `all`.
+    Histories,
     /// Idle watches, and a stream of writes that others see.
     Load,
     /// A tenth of the watchers stop reading, read a byte a second, or reset their streams.
@@ -180,6 +203,10 @@ impl Scenario {
         Self::Fragments,
     ];
 
+    /// What `faults` runs of a server that a kube-apiserver feeds: that one takes revisions of several objects apart, and does not notice that its etcd was restored.
+    pub(crate) const FED: [Self; 6] =
+        [Self::EtcdKilled, Self::CutSilent, Self::CutReset, Self::Restarted, Self::Crashed, Self::FeederBroken];
+
     /// What `crowds` runs, and `all` then.
     pub(crate) const CROWDS: [Self; 3] = [Self::Load, Self::Slow, Self::Hostile];
 
@@ -205,6 +232,8 @@ impl Scenario {
             Self::Upgraded => "upgraded",
             Self::Whole => "whole",
             Self::Fragments => "fragments",
+            Self::FeederBroken => "feeder-broken",
+            Self::Histories => "histories",
             Self::Load => "load",
             Self::Slow => "slow",
             Self::Hostile => "hostile",

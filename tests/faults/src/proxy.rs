@@ -30,6 +30,10 @@ pub(crate) enum Gate {
     Silent,
     /// Connections are reset, new ones too.
     Broken,
+    /// So many bytes pass in a second of each direction of a connection, about.
+    Slow(usize),
+    /// After so many bytes of either direction a connection is reset: answers break off in the middle.
+    Torn(usize),
     /// etcd's peers only: nothing passes from or to one member.
     Isolated {
         /// Its id, by which it names itself to its peers.
@@ -38,6 +42,9 @@ pub(crate) enum Gate {
         index: usize,
     },
 }
+
+/// Pieces in a second of what passes slowly.
+const TRICKLES: usize = 20;
 
 /// Where a proxy passes new connections to: each of these ports in turn. Without any it ends them.
 #[derive(Clone, Debug, Default)]
@@ -175,7 +182,7 @@ async fn pump(
     mut source: Option<watch::Sender<Option<u64>>>,
     count: bool,
 ) -> (OwnedReadHalf, OwnedWriteHalf) {
-    let mut buffer = vec![0; 32 * 1024];
+    let (mut buffer, mut passed) = (vec![0; 32 * 1024], 0);
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
         if let Some(sender) = &source
             && pipe.target.is_some()
@@ -185,7 +192,7 @@ async fn pump(
             source = None;
         }
         pipe.pass(&mut known).await;
-        if to.write_all(&buffer[..n]).await.is_err() {
+        if !pipe.trickle(&mut to, &buffer[..n], &mut passed).await {
             break;
         }
         if count {
@@ -203,7 +210,7 @@ impl Pipe {
             let gate = *self.gate.borrow_and_update();
             let source = *known.borrow_and_update();
             let passes = match gate {
-                Gate::Open => true,
+                Gate::Open | Gate::Slow(_) | Gate::Torn(_) => true,
                 Gate::Silent | Gate::Broken => false,
                 // A connection that has not named its member yet waits: it could be the isolated one's.
                 Gate::Isolated { id, index } => self.target != Some(index) && source.is_some_and(|s| s != id),
@@ -216,6 +223,28 @@ impl Pipe {
                 Ok(()) = known.changed() => {}
             }
         }
+    }
+}
+
+impl Pipe {
+    /// Writes what passes in the gate's manner; whether the connection goes on.
+    async fn trickle(&self, to: &mut OwnedWriteHalf, bytes: &[u8], passed: &mut usize) -> bool {
+        let gate = *self.gate.borrow();
+        let bytes = match gate {
+            Gate::Torn(limit) => &bytes[..bytes.len().min(limit.saturating_sub(*passed))],
+            _ => bytes,
+        };
+        *passed += bytes.len();
+        let piece = if let Gate::Slow(rate) = gate { rate.div_ceil(TRICKLES).max(1) } else { usize::MAX };
+        for piece in bytes.chunks(piece.min(bytes.len()).max(1)) {
+            if to.write_all(piece).await.is_err() {
+                return false;
+            }
+            if let Gate::Slow(_) = gate {
+                tokio::time::sleep(Duration::from_secs(1) / u32::try_from(TRICKLES).expect("a few")).await;
+            }
+        }
+        !matches!(gate, Gate::Torn(limit) if *passed >= limit)
     }
 }
 

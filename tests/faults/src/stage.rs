@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tokio::sync::watch;
 
 use crate::{
     etcd::{self, Cluster, Etcd},
+    feeder::{Feeder, Kitchen},
     history::{History, Record},
     http::Listener,
     object::{Filter, Select},
@@ -33,6 +34,8 @@ pub(crate) const NAMES: usize = 48;
 pub(crate) const PAYLOAD_BYTES: usize = 200;
 /// How long a list from the cache may take while etcd is away.
 const CACHE_ANSWER: Duration = Duration::from_secs(1);
+/// The same of a server that is fed by another: it takes 10 s to believe that nobody answers any longer whose token that is.
+const CACHE_ANSWER_OF_FED: Duration = Duration::from_secs(12);
 /// So many in a row that take longer do not come from the cache. Fewer may be a machine that stood still.
 const LATE_ANSWERS: usize = 3;
 
@@ -51,6 +54,8 @@ pub(crate) struct Stage {
     pub(crate) entrance: Arc<Listener>,
     /// Its store.
     pub(crate) store: Patient,
+    /// Who feeds the server, if it is not the store.
+    feeder: Option<Feeder>,
     crowd: Crowd,
     found: Vec<Violation>,
     notes: Vec<(&'static str, String)>,
@@ -117,26 +122,36 @@ impl Stage {
     pub(crate) async fn single_with(options: &Options, dir: &Path, wishes: Wishes) -> Result<Self> {
         let ports = options.ports();
         let etcd = Etcd::start(&options.etcd, dir, &ports, &[]).await?;
-        let network = Proxy::listen(ports.etcd_proxy(0), ports.etcd(0)).await?;
+        let is_fed = options.subject == Subject::WatchcacheUpstream;
+        let network = Proxy::listen(ports.etcd_proxy(0), if is_fed { ports.upstream() } else { ports.etcd(0) }).await?;
         Self::with(options, dir, Patient::Single(Box::new(etcd), network), &[ports.etcd_proxy(0)], wishes).await
     }
 
     /// The same with three members.
     pub(crate) async fn three(options: &Options, dir: &Path) -> Result<Self> {
         let ports = options.ports();
+        ensure!(options.subject != Subject::WatchcacheUpstream, "a kube-apiserver that feeds the server is on one etcd");
         let cluster = Cluster::start(&options.etcd, dir, &ports).await?;
         let fronts: Vec<u16> = (0..3).map(|i| ports.etcd_proxy(i)).collect();
         Self::with(options, dir, Patient::Three(cluster), &fronts, Wishes::default()).await
     }
 
-    async fn with(options: &Options, dir: &Path, store: Patient, endpoints: &[u16], wishes: Wishes) -> Result<Self> {
+    async fn with(options: &Options, dir: &Path, store: Patient, endpoints: &[u16], mut wishes: Wishes) -> Result<Self> {
         let ledger = Arc::new(Ledger::of(wishes.resource));
         let seeding = Workload { rate: 400, deletes: 0, ..everyday(options) };
         write_for(&seeding, &store_ports(&options.ports(), &store), &ledger, Duration::from_secs(1)).await?;
+        let mut feeder = None;
+        if options.subject == Subject::WatchcacheUpstream {
+            let kitchen = Kitchen::prepare(options, dir).await?;
+            feeder = Some(kitchen.start(options.ports().etcd(0), options.ports().upstream()).await?);
+            wishes.args.extend(kitchen.feeds(endpoints[0])?);
+            // From the start: whoever lists before it is loaded is answered by the feeder, and may have to list again.
+            wishes.args.push("--resources=configmaps".to_owned());
+        }
         let server = Server::start(options, dir, endpoints, wishes).await?;
         let (entrance, crowd) = (server.listener.clone(), Crowd::default());
         let (found, notes) = (Vec::new(), Vec::new());
-        Ok(Self { options: options.clone(), dir: dir.to_owned(), ledger, server, entrance, store, crowd, found, notes })
+        Ok(Self { options: options.clone(), dir: dir.to_owned(), ledger, server, entrance, store, feeder, crowd, found, notes })
     }
 
     /// Starts the everyday watchers, a mix of filters, starts and timeouts, and waits until most have begun.
@@ -171,7 +186,12 @@ impl Stage {
         store_ports(&self.options.ports(), &self.store)
     }
 
-    /// Lets the network between the server and a single etcd be this.
+    /// Who feeds the server.
+    pub(crate) fn feeder(&mut self) -> Result<&mut Feeder> {
+        self.feeder.as_mut().context("the server is fed by etcd: --subject watchcache-upstream")
+    }
+
+    /// Lets the network between the server and a single etcd, or who feeds it, be this.
     pub(crate) fn network(&mut self, gate: Gate) -> Result<()> {
         self.store.single()?.1.set(gate);
         Ok(())
@@ -181,10 +201,11 @@ impl Stage {
     pub(crate) async fn wait_reading(&mut self, wait: Duration) {
         let one = Filter { namespace: Some("faults-0".to_owned()), select: Select::All };
         let target = one.target(self.ledger.resource()) + "&resourceVersion=0";
+        let limit = if self.feeder.is_some() { CACHE_ANSWER_OF_FED } else { CACHE_ANSWER };
         let (end, mut answered, mut late, mut slowest) = (Instant::now() + wait, 0, 0, Duration::ZERO);
         while Instant::now() < end {
             let start = Instant::now();
-            let answer = self.server.listener.get(&target, CACHE_ANSWER).await;
+            let answer = self.server.listener.get(&target, limit).await;
             slowest = slowest.max(start.elapsed());
             let problem = match answer {
                 Ok((200, _)) => {
@@ -193,7 +214,7 @@ impl Stage {
                 }
                 Ok((status, _)) => Some(status.to_string()),
                 // A connection that is refused or reset is no machine that stood still.
-                Err(error) if start.elapsed() < CACHE_ANSWER => Some(format!("{error:#}")),
+                Err(error) if start.elapsed() < limit => Some(format!("{error:#}")),
                 Err(error) => {
                     late += 1;
                     (late == LATE_ANSWERS).then(|| format!("{late} times in a row: {error:#}"))
@@ -205,7 +226,7 @@ impl Stage {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        if answered == 0 && wait >= CACHE_ANSWER * 2 {
+        if answered == 0 && wait >= limit * 2 {
             self.blame(Guarantee::Bounded, "resourceVersion=0 was never answered from the cache".to_owned());
         }
         tokio::time::sleep(end.saturating_duration_since(Instant::now())).await;
@@ -276,7 +297,7 @@ impl Stage {
     pub(crate) fn expiry_of_restart(&self) -> Expiry {
         match self.options.subject {
             Subject::Watchcache => Expiry::Never,
-            Subject::KubeApiserver => Expiry::Anyhow,
+            Subject::WatchcacheUpstream | Subject::KubeApiserver => Expiry::Anyhow,
         }
     }
 
@@ -322,7 +343,8 @@ fn everyday(options: &Options) -> Workload {
         names: NAMES,
         writers: 8,
         rate: options.writes_per_second,
-        transactions: options.transactions,
+        // A kube-apiserver writes one object at a revision, and takes others apart.
+        transactions: if options.subject == Subject::WatchcacheUpstream { 0 } else { options.transactions },
         deletes: 15,
         payload_bytes: PAYLOAD_BYTES,
         seed: options.seed,

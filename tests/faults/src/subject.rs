@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Token of the administrator behind TLS.
-const TOKEN: &str = "faults-token";
+pub(crate) const TOKEN: &str = "faults-token";
 /// Token of a user who may do what roles say.
 pub(crate) const VIEWER: &str = "faults-viewer";
 /// Token and name of somebody who may nothing in particular; some more are called so with a number.
@@ -41,6 +41,8 @@ pub(crate) struct Server {
     process: Option<Process>,
     /// How clients reach it.
     pub(crate) listener: Arc<Listener>,
+    /// How its health is asked for, whoever fills the listener of clients.
+    pub(crate) plain: Arc<Listener>,
     /// The listener with TLS and a token: another one if that was asked for, else the same.
     pub(crate) secure: Arc<Listener>,
     plan: Plan,
@@ -72,18 +74,24 @@ impl Server {
     pub(crate) async fn start(options: &Options, dir: &Path, etcd_ports: &[u16], wishes: Wishes) -> Result<Self> {
         let endpoints: Vec<String> = etcd_ports.iter().map(|p| format!("http://127.0.0.1:{p}")).collect();
         let (port, secure) = (options.ports().server(), options.ports().secure());
-        let ours = options.subject == Subject::Watchcache;
+        let ours = options.subject.is_ours();
+        let is_fed = options.subject == Subject::WatchcacheUpstream;
         let mut args = match (&options.server_args, options.subject) {
             (Some(template), _) => template
                 .split_whitespace()
                 .map(|a| a.replace("{etcd}", &endpoints.join(",")).replace("{port}", &port.to_string()))
                 .collect(),
             (None, Subject::Watchcache) => watchcache_args(&endpoints.join(","), port),
-            (None, Subject::KubeApiserver) => peer_args(&endpoints.join(","), port, dir).await?,
+            (None, Subject::WatchcacheUpstream) => vec!["serve".to_owned(), "--insecure-port".to_owned(), port.to_string()],
+            (None, Subject::KubeApiserver) => {
+                let own = [format!("--etcd-servers={}", endpoints.join(",")), format!("--secure-port={port}")];
+                own.into_iter().chain(peer_args(dir).await?).collect()
+            }
         };
-        let two_listeners = wishes.secure && ours;
+        // What is handed on goes with the client's token, so the clients of one that is fed must bring theirs.
+        let two_listeners = (wishes.secure && ours) || is_fed;
         if two_listeners {
-            args.extend(secure_args(secure, dir).await?);
+            args.extend(secure_args(secure, dir, !is_fed).await?);
         }
         if ours {
             args.extend(wishes.args);
@@ -95,7 +103,8 @@ impl Server {
         let mut process = Process::start_telling(&plan.binary, &plan.args, &plan.log, wishes.stderr)?;
         let listener = Arc::new(if tls { peer_listener(port, dir, &mut process).await? } else { Listener::plain(port) });
         let secure = if two_listeners { Arc::new(listener_signed_by(secure, &dir.join("listener.crt"))?) } else { listener.clone() };
-        let mut server = Self { process: Some(process), listener, secure, plan };
+        let (plain, listener) = (listener.clone(), if is_fed { secure.clone() } else { listener });
+        let mut server = Self { process: Some(process), listener, plain, secure, plan };
         server.ready().await?;
         Ok(server)
     }
@@ -150,7 +159,7 @@ impl Server {
         let start = Instant::now();
         while start.elapsed() < self.plan.patience {
             self.alive()?;
-            if self.listener.get("/readyz", Duration::from_secs(2)).await.is_ok_and(|(status, _)| status == 200) {
+            if self.plain.get("/readyz", Duration::from_secs(2)).await.is_ok_and(|(status, _)| status == 200) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -174,11 +183,12 @@ pub(crate) fn write_tokens(dir: &Path) -> Result<()> {
     Ok(std::fs::write(dir.join(TOKENS), tokens)?)
 }
 
-/// A certificate that is its own authority, and the file of the users' tokens.
-async fn secure_args(port: u16, dir: &Path) -> Result<Vec<String>> {
+/// A certificate that is its own authority, and the file of the users' tokens, unless somebody else knows them.
+async fn secure_args(port: u16, dir: &Path, knows_tokens: bool) -> Result<Vec<String>> {
     let (own, tokens) = (Pair::of_its_own(dir, "listener").await?, dir.join(TOKENS));
     write_tokens(dir)?;
-    Ok([tls_args(port, &own), vec![format!("--token-auth-file={}", tokens.display())]].concat())
+    let users = knows_tokens.then(|| format!("--token-auth-file={}", tokens.display()));
+    Ok(tls_args(port, &own).into_iter().chain(users).collect())
 }
 
 /// What has this project's server listen on loopback with TLS.
@@ -191,16 +201,15 @@ pub(crate) fn tls_args(port: u16, own: &Pair) -> Vec<String> {
     ]
 }
 
-async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>> {
+/// Arguments of a kube-apiserver but for etcd and its port; keys and tokens are made.
+pub(crate) async fn peer_args(dir: &Path) -> Result<Vec<String>> {
     let (key, public) = (dir.join("sa.key"), dir.join("sa.pub"));
     openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", &key.to_string_lossy()]).await?;
     openssl(&["pkey", "-pubout", "-in", &key.to_string_lossy(), "-out", &public.to_string_lossy()]).await?;
-    let tokens = dir.join("tokens.csv");
-    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n{VIEWER},viewer,2\n"))?;
+    let tokens = dir.join(TOKENS);
+    write_tokens(dir)?;
     let (key, public, tokens, certs) = (key.display(), public.display(), tokens.display(), dir.join("certs"));
     Ok(vec![
-        format!("--etcd-servers={endpoints}"),
-        format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".into(),
         "--advertise-address=127.0.0.1".into(),
         format!("--cert-dir={}", certs.display()),

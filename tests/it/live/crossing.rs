@@ -1,4 +1,4 @@
-//! Clients that move among two servers under test and a kube-apiserver on one etcd, page by page and watch by watch, and must not notice.
+//! Clients that move among two servers under test (one of them fed by the kube-apiserver, if that is the subject) and a kube-apiserver on one etcd, page by page and watch by watch, and must not notice.
 
 use std::{
     collections::BTreeMap,
@@ -57,7 +57,7 @@ async fn crossing() -> Outcome {
     let seed = env::var("WATCHCACHE_CROSSING_SEED").map_or_else(|_| Ok(rand::random()), |s| s.parse::<u64>())?;
     say(&format!("live crossing: seed {seed}, {seconds} s"));
     let theirs = floor.theirs();
-    let (_running, second) = floor.another().await?;
+    let (_running, second) = floor.another_source().await?;
     let load = Load { namespaces: &["cr-a", "cr-b"], objects: OBJECTS, rate: RATE, seed };
     let (truth, writers) = load.begin(&floor).await?;
     let truth = Arc::new(truth);

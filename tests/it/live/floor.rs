@@ -112,6 +112,15 @@ impl Floor {
         Ok((running, client))
     }
 
+    /// The same, but a read replica on the etcd beside a server under test that the kube-apiserver feeds.
+    pub(super) async fn another_source(&self) -> Result<(Running, Client), Box<dyn std::error::Error>> {
+        if subject() != "watchcache-upstream" {
+            return self.another().await;
+        }
+        let (running, address) = self.secured("watchcache-2").await?;
+        Ok((running, self.site.client(address)))
+    }
+
     /// Starts another watchcache behind TLS on the same etcd, which judges tokens and rights as the kube-apiserver does.
     pub(crate) async fn secured(&self, name: &str) -> Result<(Running, SocketAddr), Box<dyn std::error::Error>> {
         let address = free_address()?;

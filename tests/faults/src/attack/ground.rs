@@ -20,9 +20,10 @@ use crate::{
         others::Others,
     },
     etcd::{self, Etcd},
+    feeder::{Feeder, Kitchen},
     http::Listener,
     object::{Draft, Resource::ConfigMaps},
-    options::Options,
+    options::{Options, Subject},
     subject::{Server, Wishes},
 };
 
@@ -71,6 +72,7 @@ pub(super) struct Ground {
     pub(super) server: Server,
     pub(super) target: Target,
     _others: Others,
+    _feeder: Option<Feeder>,
     _etcd: Etcd,
 }
 
@@ -84,11 +86,16 @@ impl Ground {
             Seed::Large => seed_large(ports.etcd(0), options.attacks.large_objects()).await?,
         }
         let others = Others::start(attack, options, dir).await?;
-        let args = [wishes.args, others.args.clone()].concat();
+        let (mut args, mut feeder) = ([wishes.args, others.args.clone()].concat(), None);
+        if options.subject == Subject::WatchcacheUpstream {
+            let kitchen = Kitchen::prepare(options, dir).await?;
+            feeder = Some(kitchen.start(ports.etcd(0), ports.upstream()).await?);
+            args.extend(kitchen.feeds(ports.upstream())?);
+        }
         let server = Server::start(options, dir, &[ports.etcd(0)], Wishes { secure: true, args, ..wishes }).await?;
         let (plain, secure) = (server.listener.clone(), server.secure.clone());
         let target = Target { plain, secure, sizes: options.attacks.clone(), time: options.attacks.time() };
-        Ok(Self { server, target, _others: others, _etcd: etcd })
+        Ok(Self { server, target, _others: others, _feeder: feeder, _etcd: etcd })
     }
 }
 

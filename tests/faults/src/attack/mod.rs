@@ -32,7 +32,7 @@ use crate::{
         options::Size,
         report::{Cost, Told},
     },
-    options::{Options, Subject},
+    options::Options,
     process,
     subject::Wishes,
 };
@@ -113,7 +113,7 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
         log.fill()?;
     }
     let listener = if attack.is_secure() { &ground.target.secure } else { &ground.target.plain };
-    let honest = Honest::start(listener, &ground.target.plain).await?;
+    let honest = Honest::start(listener, &ground.server.plain).await?;
     sleep(Duration::from_secs(1)).await;
     let _of_the_beginning = honest.take();
     let quiet = ground.server.cost()?;
@@ -144,7 +144,7 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
     }
     // It is about to lose its server, and need not tell.
     drop(honest);
-    let patience = if options.subject == Subject::Watchcache { SHUTDOWN } else { SHUTDOWN_OF_PEER };
+    let patience = if options.subject.is_ours() { SHUTDOWN } else { SHUTDOWN_OF_PEER };
     end(attack, &mut ground, patience, &mut told).await?;
     Ok(Report::new(attack, sizes, [rest, during], cost, told))
 }

@@ -202,6 +202,12 @@ impl Attack {
         Self::ImpersonatedWatches,
     ];
 
+    /// Whether the server may be fed by a kube-apiserver: those that need a webhook or another upstream are of other servers.
+    #[must_use]
+    pub(crate) fn takes_fed(self) -> bool {
+        !matches!(self, Self::HeadsWaiting | Self::UpstreamResets | Self::HangingWebhook | Self::LongQuestions)
+    }
+
     /// As typed on the command line.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {

@@ -1,5 +1,7 @@
 //! The scenarios: each tells one story of things going wrong, and asks for a verdict.
 
+mod feeder;
+mod histories;
 mod host;
 mod hostile;
 mod load;
@@ -43,6 +45,8 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::HostBroken => host::broken(options, dir).await,
         Scenario::Whole => whole::lease_and_transaction(options, dir).await,
         Scenario::Fragments => whole::fragments(options, dir).await,
+        Scenario::FeederBroken => feeder::broken(options, dir).await,
+        Scenario::Histories => histories::histories(options, dir).await,
         Scenario::Load => load::load(options, dir).await,
         Scenario::Slow => slow::slow(options, dir).await,
         Scenario::Hostile => hostile::hostile(options, dir).await,

@@ -1,0 +1,3 @@
+module watchcache/benches/agents
+
+go 1.25
