@@ -25,7 +25,7 @@ const STREAMS: &[&str] = &[
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
 /// Those that are served; a custom resource has no strategic merge.
-const PATCHES: &[&str] = &["application/json-patch+json", "application/merge-patch+json", STRATEGIC];
+const PATCHES: &[&str] = &["application/json-patch+json", "application/merge-patch+json", STRATEGIC, "application/apply-patch+yaml"];
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// The media types of all operations, in the order in which `/openapi/v2` tells them.
@@ -40,6 +40,7 @@ pub(super) const ORDER: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
 ];
 
 /// The paths of a resource, each with its operations.

@@ -142,8 +142,10 @@ fn read(syntax: Syntax, input: &[u8]) -> bool {
             assert_eq!(typed::conform(&mut again, expected.group, expected.version, expected.kind), Ok(Vec::new()), "{typed}");
             assert_eq!(again, typed);
         }
-        let sent =
-            |validation| DecodedBody::read_as(&expected, &WriteOptions { dry_run: false, validation }, syntax, input).map(|sent| sent.tree);
+        let sent = |validation| {
+            DecodedBody::read_as(&expected, &WriteOptions { dry_run: false, validation, ..WriteOptions::default() }, syntax, input)
+                .map(|sent| sent.tree)
+        };
         let (strict, warned, ignored) = (sent(FieldValidation::Strict), sent(FieldValidation::Warn), sent(FieldValidation::Ignore));
         assert_eq!(warned.as_ref().ok(), ignored.as_ref().ok(), "what is told changes nothing");
         assert!(strict.is_err() || strict.as_ref().ok() == warned.as_ref().ok());
@@ -188,7 +190,7 @@ fn patch(kind: PatchKind, input: &[u8]) -> Option<Value> {
     assert_eq!(ignored, patched);
     let printed = serde_json::to_vec(&patched).expect("a tree of values");
     assert_eq!(serde_json::from_slice::<Value>(&printed).ok().as_ref(), Some(&patched), "what is stored can be read");
-    let options = WriteOptions { dry_run: false, validation: FieldValidation::Warn };
+    let options = WriteOptions { dry_run: false, validation: FieldValidation::Warn, ..WriteOptions::default() };
     let _ = DecodedBody::patched(&POD, &options, &PatchRequest { kind, bytes: input, validation: FieldValidation::Warn }, &pod());
     Some(patched)
 }
@@ -304,7 +306,7 @@ fn definitions() {
     Subject {
         name: "definitions",
         law: |input| {
-            let options = WriteOptions { dry_run: false, validation: FieldValidation::Warn };
+            let options = WriteOptions { dry_run: false, validation: FieldValidation::Warn, ..WriteOptions::default() };
             let Ok(sent) = DecodedBody::read_as(&DEFINITION, &options, Syntax::Json, input) else { return false };
             let mut definition = sent.tree;
             // The metadata is judged elsewhere.

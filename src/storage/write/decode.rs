@@ -92,7 +92,7 @@ impl DecodedBody {
         conform(&mut tree, expected, typed::conform).map_err(|why| {
             let text = |name: &str| tree::text(&tree, &["metadata", name]);
             let (kind, version) = (expected.kind, expected.api_version());
-            let named = format!("{}/{}; {version}, Kind={kind}", text("namespace"), text("name"));
+            let named = format!("{}/{}; {}", text("namespace"), text("name"), managed::printed_kind(&version, kind));
             WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}"))
         })?;
         Self { tree, warnings: Vec::new() }.in_stored_version(expected)

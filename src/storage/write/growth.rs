@@ -91,7 +91,7 @@ fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
 /// From the bytes to the text of the answer, or to the object that would be written.
 fn judge(target: &ObjectRef, body: &[u8]) {
     for validation in [FieldValidation::Warn, FieldValidation::Strict] {
-        let options = WriteOptions { dry_run: false, validation };
+        let options = WriteOptions { dry_run: false, validation, ..WriteOptions::default() };
         let request = WriteRequest {
             target: target.clone(),
             part: Part::Main,

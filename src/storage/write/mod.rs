@@ -285,7 +285,7 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
         let is_large = !tree::fits(&object, offload::LARGE_BYTES);
-        let object = self.offload.run(is_large, || strategy::create(target, object, tree::now(), warnings)).await?;
+        let mut object = self.offload.run(is_large, || strategy::create(target, object, tree::now(), warnings)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: target.subject(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
@@ -296,7 +296,14 @@ impl Writer {
             let created = |object| Written { object, created: true, stored: None };
             return current.as_ref().map_or_else(|| Ok(created(transaction::without_revision(object))), |current| Err(exists(current)));
         }
-        match self.put_new(target, &object, is_large).await? {
+        let put = match self.put_new(target, &object, is_large).await {
+            Err(error) if managed::is_too_large(&error) => {
+                managed::take_managed(&mut object);
+                self.put_new(target, &object, is_large).await
+            }
+            put => put,
+        };
+        match put? {
             Ok(stored) => Ok(Written { object: at_revision(object, stored.revision), created: true, stored: Some(stored) }),
             Err(current) => Err(exists(&current)),
         }
@@ -322,29 +329,35 @@ impl Writer {
         if creates && self.known(target).is_none() {
             self.check_namespace(target).await?;
         }
-        let done = self
-            .change(target, ReadFrom::Cache, request.options.dry_run, is_large(body), |current| match current {
-                Some(current) => {
-                    Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
-                        target,
-                        current,
-                        request.options.dry_run,
-                    )?;
-                    request.approve(&object, Some(&current.tree))?;
-                    let mut object = object.clone();
-                    managers.updated(&current.tree, &mut object);
-                    updated(target, request.part, current, object, warnings)
-                }
-                None if creates => {
-                    created_by_update(target, &object, request.options.dry_run)?;
-                    request.approve(&object, None)?;
-                    let mut object = object.clone();
-                    managers.created(&mut object);
-                    new_by_update(target, object, warnings)
-                }
-                None => Err(WriteError::NotFound(target.subject())),
-            })
-            .await?;
+        let done = loop {
+            let done = self
+                .change(target, ReadFrom::Cache, request.options.dry_run, is_large(body), |current| match current {
+                    Some(current) => {
+                        Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
+                            target,
+                            current,
+                            request.options.dry_run,
+                        )?;
+                        request.approve(&object, Some(&current.tree))?;
+                        let mut object = object.clone();
+                        managers.updated(&current.tree, &mut object);
+                        updated(target, request.part, current, object, warnings)
+                    }
+                    None if creates => {
+                        created_by_update(target, &object, request.options.dry_run)?;
+                        request.approve(&object, None)?;
+                        let mut object = object.clone();
+                        managers.created(&mut object);
+                        new_by_update(target, object, warnings)
+                    }
+                    None => Err(WriteError::NotFound(target.subject())),
+                })
+                .await;
+            match done {
+                Err(error) if managers.gives_up(&error) => {}
+                done => break done?,
+            }
+        };
         Ok(written(done))
     }
 
@@ -368,19 +381,25 @@ impl Writer {
         let is_large = is_large_patch(kind, body);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
-        let done = self
-            .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
-                let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
-                // Only what the last try had to say counts.
-                warnings.clear();
-                let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
-                let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
-                is_of(target, &mut patched, Found::Patched, warnings)?;
-                request.approve(&patched, Some(&shown))?;
-                managers.updated(&current.tree, &mut patched);
-                updated(target, request.part, current, patched, warnings)
-            })
-            .await?;
+        let done = loop {
+            let done = self
+                .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
+                    let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
+                    // Only what the last try had to say counts.
+                    warnings.clear();
+                    let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
+                    let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
+                    is_of(target, &mut patched, Found::Patched, warnings)?;
+                    request.approve(&patched, Some(&shown))?;
+                    managers.updated(&current.tree, &mut patched);
+                    updated(target, request.part, current, patched, warnings)
+                })
+                .await;
+            match done {
+                Err(error) if managers.gives_up(&error) => {}
+                done => break done?,
+            }
+        };
         Ok(written(done))
     }
 }

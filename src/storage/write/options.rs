@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(write("", Verb::Create), Ok(WriteOptions::default()));
         assert_eq!(write("fieldValidation=&force=x", Verb::Update), Ok(WriteOptions::default()));
         assert_eq!(WriteOptions::default().validation, FieldValidation::Warn);
-        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict };
+        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict, ..WriteOptions::default() };
         let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b";
         assert_eq!(write(query, Verb::Update), Ok(all));
         assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create), Ok(WriteOptions::default()));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Members that are left out of both answers: the kind (empty: every kind), the path (`*` is one step, `**` at the beginning any), and why. This is the only place.
 pub(crate) const LEFT_OUT: &[(&str, &str, &str)] = &[
-    ("", "**/managedFields", "kept by kube-apiserver alone"),
+    ("", "**/managedFields", "compared by apply.py"),
     ("", "metadata/resourceVersion", "of one server"),
     ("Service", "spec/clusterIP", "chosen by an allocator, which watchcache does not have"),
     ("Service", "spec/clusterIPs", "as above"),

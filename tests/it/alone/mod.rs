@@ -8,6 +8,7 @@
 mod access;
 mod admin;
 mod aggregated;
+mod apply;
 mod audit;
 mod backlog;
 mod bodies;

@@ -13,7 +13,14 @@ mod reset;
 pub(super) mod scale;
 mod schema;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{
+        LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use merge::{ConvertError, Converter, Duplicates, Filter, ParseableType, PathElement, Set, TypedValue, UpdateError, Updater, VersionedSet};
 use serde_json::{Map, Value, json};
@@ -22,6 +29,7 @@ use self::{entries::Managed, identifier::Identifier};
 use super::{JSON_BYTES_MAX, Writer, failure::WriteError, object_ref::ObjectRef, strategy::Part, tree};
 use catalogue::Served;
 use codec::{normalize, versions::Version};
+use etcd::EtcdError;
 
 pub(super) use schema::FieldTypes;
 
@@ -69,17 +77,19 @@ pub(super) struct FieldManager<'a> {
     filters: BTreeMap<String, Filter>,
     /// Of its scale, instead of the object itself.
     of_scale: bool,
+    /// The object is too large with them.
+    is_given_up: AtomicBool,
 }
 
 impl<'a> FieldManager<'a> {
     pub(super) fn new(writer: &'a Writer, target: &'a ObjectRef, manager: Manager) -> Self {
         let filters = reset::fields(target.served(), manager.part).map(|filter| (target.served().api_version(), filter));
-        Self { writer, target, manager, filters: filters.into_iter().collect(), of_scale: false }
+        Self { writer, target, manager, filters: filters.into_iter().collect(), of_scale: false, is_given_up: AtomicBool::new(false) }
     }
 
     /// Makes that of an object's scale.
     pub(super) fn of_scale(writer: &'a Writer, target: &'a ObjectRef, manager: Manager) -> Self {
-        Self { writer, target, manager, filters: BTreeMap::new(), of_scale: true }
+        Self { writer, target, manager, filters: BTreeMap::new(), of_scale: true, is_given_up: AtomicBool::new(false) }
     }
 
     fn types(&self) -> Types<'a> {
@@ -109,9 +119,17 @@ impl<'a> FieldManager<'a> {
         self.note(Some(live), new);
     }
 
+    /// Returns whether an update that failed is tried again without managed fields: they made the object too large for etcd.
+    pub(super) fn gives_up(&self, error: &WriteError) -> bool {
+        is_too_large(error) && !self.is_given_up.swap(true, Ordering::Relaxed)
+    }
+
     fn note(&self, live: Option<&Value>, new: &mut Value) {
         let managed = self.managed_before(live, new);
         take_managed(new);
+        if self.is_given_up.load(Ordering::Relaxed) {
+            return;
+        }
         // What nobody manages stays so until somebody applies.
         if managed.is_empty() && live.is_some() {
             return;
@@ -264,6 +282,15 @@ impl<'a> FieldManager<'a> {
     }
 }
 
+/// Whether etcd does not take an object because of its size.
+pub(super) fn is_too_large(error: &WriteError) -> bool {
+    match error {
+        WriteError::Etcd(EtcdError::TooLarge(_)) => true,
+        WriteError::Etcd(EtcdError::Other(text)) => text.contains("request is too large"),
+        _ => false,
+    }
+}
+
 enum ApplyError {
     Conflicts(merge::Conflicts),
     Other(String),
@@ -279,8 +306,9 @@ impl From<UpdateError> for ApplyError {
 }
 
 /// A group, version and kind as Go prints them.
-fn printed_kind(api_version: &str, kind: &str) -> String {
-    format!("{api_version}, Kind={kind}")
+pub(super) fn printed_kind(api_version: &str, kind: &str) -> String {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    format!("{group}/{version}, Kind={kind}")
 }
 
 /// Whether a list of managers says that there shall be none.
@@ -301,7 +329,8 @@ pub(super) fn keep_reset(object: &mut Value) {
     }
 }
 
-fn take_managed(object: &mut Value) {
+/// Takes away who manages what.
+pub(super) fn take_managed(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove(MANAGED_FIELDS);
     }
@@ -334,11 +363,12 @@ pub(super) fn put_entries(object: &mut Value, entries: Vec<Value>) {
 /// Takes from a manager what nobody manages.
 fn strip(managed: &mut Managed, manager: &str) {
     let Some(fields) = managed.managers.get_mut(manager) else { return };
-    let mut unmanaged = Set::new();
-    for path in UNMANAGED {
-        unmanaged.insert(&path.iter().map(|name| PathElement::field(name)).collect::<Vec<_>>());
-    }
-    fields.set = fields.set.difference(&unmanaged);
+    static SET: LazyLock<Set> = LazyLock::new(|| {
+        let mut set = Set::new();
+        UNMANAGED.iter().for_each(|path| set.insert(&path.iter().map(|name| PathElement::field(name)).collect::<Vec<_>>()));
+        set
+    });
+    fields.set = fields.set.difference(&SET);
     if fields.set.is_empty() {
         managed.managers.remove(manager);
     }

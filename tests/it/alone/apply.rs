@@ -1,0 +1,159 @@
+//! Server-side apply and managed fields on the embedded store; what kube-apiserver 1.36.3 answered is written down here, `tests/differential/apply.py` compares at random.
+
+use serde_json::{Value, json};
+
+use super::{Alone, Failure, Outcome, asked, revision};
+use crate::client::Client;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
+
+/// Applies a configuration that must be answered with this status; the answer.
+async fn applied(client: &Client, target: &str, configuration: &str, status: u16) -> Result<Value, Failure> {
+    let media = [("content-type".to_owned(), "application/apply-patch+yaml".to_owned())];
+    let answer = client.whole("PATCH", target, &media, configuration.as_bytes()).await?;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    if answer.status != status {
+        return Err(format!("apply to {target}: {} {text}", answer.status).into());
+    }
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn map(data: &Value) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}).to_string()
+}
+
+/// Who manages what, as (manager, operation, subresource, fields).
+fn managers(object: &Value) -> Vec<(&str, &str, &str, &Value)> {
+    let entries = object["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+    entries
+        .iter()
+        .map(|entry| {
+            let text = |name: &str| entry[name].as_str().unwrap_or_default();
+            (text("manager"), text("operation"), text("subresource"), &entry["fieldsV1"])
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn managers_share_an_object() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let first = applied(&client, &format!("{MAP}?fieldManager=one"), &map(&json!({"k": "1", "l": "1"})), 201).await?;
+    assert_eq!(managers(&first), [("one", "Apply", "", &json!({"f:data": {"f:k": {}, "f:l": {}}}))]);
+
+    // The same again is no write.
+    let again = applied(&client, &format!("{MAP}?fieldManager=one"), &map(&json!({"k": "1", "l": "1"})), 200).await?;
+    assert_eq!(again, first);
+
+    let refused = applied(&client, &format!("{MAP}?fieldManager=two"), &map(&json!({"k": "2", "m": "2"})), 409).await?;
+    assert_eq!(refused["message"], r#"Apply failed with 1 conflict: conflict with "one": .data.k"#);
+    let cause = json!({"reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": ".data.k"});
+    assert_eq!((&refused["reason"], &refused["details"]["causes"]), (&json!("Conflict"), &json!([cause])));
+
+    let forced = applied(&client, &format!("{MAP}?fieldManager=two&force=true"), &map(&json!({"k": "2", "m": "2"})), 200).await?;
+    assert_eq!(forced["data"], json!({"k": "2", "l": "1", "m": "2"}));
+
+    // What a manager names no longer goes, if nobody else manages it.
+    let less = applied(&client, &format!("{MAP}?fieldManager=one"), &map(&json!({})), 200).await?;
+    assert_eq!(less["data"], json!({"k": "2", "m": "2"}));
+
+    // An update takes over what it changes; the user agent is the manager of who names none.
+    let mut changed = less.clone();
+    changed["data"]["m"] = "3".into();
+    let updated = asked(&client, ("PUT", &format!("{MAP}?fieldManager=editor")), Some(&changed), 200).await?;
+    let entries = managers(&updated);
+    assert!(entries.contains(&("editor", "Update", "", &json!({"f:data": {"f:m": {}}}))), "{entries:?}");
+    assert!(entries.contains(&("two", "Apply", "", &json!({"f:data": {"f:k": {}}}))), "{entries:?}");
+    let same = asked(&client, ("PUT", &format!("{MAP}?fieldManager=editor")), Some(&updated), 200).await?;
+    assert_eq!(revision(&same)?, revision(&updated)?, "nothing but a time would have changed");
+
+    // An empty list resets.
+    let mut reset = updated.clone();
+    reset["metadata"]["managedFields"] = json!([]);
+    let reset = asked(&client, ("PUT", &format!("{MAP}?fieldManager=editor")), Some(&reset), 200).await?;
+    assert_eq!(reset["metadata"].get("managedFields"), None);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_configuration_is_told() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let of = |object: Value| object.to_string();
+    let metadata = json!({"name": "a"});
+    for (target, configuration, status, message) in [
+        (
+            MAP.to_owned(),
+            map(&json!({})),
+            422,
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
+        ),
+        (
+            format!("{MAP}?fieldManager=m"),
+            of(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})),
+            400,
+            "invalid object type: /v1, Kind=Secret",
+        ),
+        (format!("{MAP}?fieldManager=m"), "{".to_owned(), 400, "error decoding YAML: error converting YAML to JSON: yaml: "),
+        (
+            format!("{MAP}?fieldManager=m"),
+            of(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "dat": {}})),
+            500,
+            "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .dat: field not declared in schema",
+        ),
+        (
+            format!("{MAP}?fieldManager=m"),
+            of(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": []}})),
+            400,
+            "metadata.managedFields must be nil",
+        ),
+        (
+            format!("{MAP}?fieldManager=m"),
+            of(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}})),
+            400,
+            "the name of the object (b) does not match the name on the URL (a)",
+        ),
+    ] {
+        let answer = applied(&client, &target, &configuration, status).await?;
+        let told = answer["message"].as_str().unwrap_or_default();
+        assert!(told.starts_with(message), "{told}");
+    }
+    assert_eq!(asked(&client, ("GET", MAPS), None, 200).await?["items"], json!([]), "nothing was made");
+    Ok(())
+}
+
+/// 1.4 MB with 50,000 fields, lists a hundred deep, and forged managers: each is answered, in seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_and_forged_ones_are_bounded() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let many: serde_json::Map<String, Value> = (0..50_000).map(|nth| (format!("key-{nth:08}"), "value".into())).collect();
+    let began = std::time::Instant::now();
+    let made = applied(&client, &format!("{MAP}?fieldManager=m"), &map(&Value::Object(many)), 413).await;
+    let told = made.map_or_else(|other| other.to_string(), |answer| answer["message"].to_string());
+    assert!(told.contains("too large") || told.contains("Too long") || told.contains("201"), "{}", &told[..told.len().min(300)]);
+
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    let deep = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a"}},"data":{{"a":{deep}}}}}"#);
+    applied(&client, &format!("{MAP}?fieldManager=m"), &deep, 500).await?;
+
+    // A thousand managers stay as they are; what is none is dropped.
+    let entry = |nth: usize| {
+        json!({"manager": format!("m{nth}"), "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {format!("f:k{nth}"): {}}}})
+    };
+    let entries: Vec<Value> = (0..1000).map(entry).collect();
+    let body = json!({"metadata": {"name": "b", "managedFields": entries}, "data": {"k0": "1"}});
+    let made = asked(&client, ("POST", MAPS), Some(&body), 201).await?;
+    let own = managers(&made).len();
+    assert!(own == 1 || own > 1000, "{own}");
+    let body = json!({"metadata": {"name": "c", "managedFields": [{"manager": "x", "operation": "Bad", "fieldsV1": {"f:a": {"f:b": []}}}]}, "data": {"k": "1"}});
+    let made = asked(&client, ("POST", MAPS), Some(&body), 201).await?;
+    assert_eq!(managers(&made).len(), 1);
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+    Ok(())
+}
