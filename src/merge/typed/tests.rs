@@ -213,6 +213,15 @@ fn depth_has_a_limit() {
 }
 
 #[test]
+fn errors_have_a_limit() {
+    let wrong: Value = (0..50_000).map(|at| json!({"name": format!("n{at}"), "count": "many"})).collect();
+    let object = json!({"one": nested(90, json!({"name": "a", "items": wrong})), "args": 1});
+    let errors = of(&object).validate(Duplicates::Refused).unwrap_err();
+    assert_eq!(errors.0.len(), ERRORS_MAX);
+    assert_eq!(errors.0[0].to_string(), ".args: expected list, got &{1}");
+}
+
+#[test]
 fn large_lists_take_linear_time() {
     let items =
         |from: usize| -> Value { (from..from + 30_000).map(|at| json!({"name": format!("n{}", at * 7 % 30_011), "count": at})).collect() };
