@@ -77,11 +77,11 @@ impl ValidationErrors {
 
     /// Takes the errors of what is below an element.
     fn extend_below(&mut self, below: Self, element: impl FnOnce() -> PathElement) {
-        if below.0.is_empty() {
+        let room = ERRORS_MAX.saturating_sub(self.0.len());
+        if below.0.is_empty() || room == 0 {
             return;
         }
         let prefix = element().to_string();
-        let room = ERRORS_MAX.saturating_sub(self.0.len());
         self.0.extend(below.0.into_iter().take(room).map(|error| ValidationError { path: format!("{prefix}{}", error.path), ..error }));
     }
 

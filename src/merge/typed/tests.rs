@@ -187,7 +187,7 @@ fn sorted(value: &Value) -> Value {
 }
 
 fn nested(depth: usize, leaf: Value) -> Value {
-    (0..depth).fold(leaf, |below, _| json!({"name": "a", "items": [below]}))
+    (0..depth).fold(leaf, |below, _| object(vec![("name", Some(json!("a"))), ("items", Some(Value::Array(vec![below])))]))
 }
 
 #[test]
