@@ -113,7 +113,7 @@ pub(crate) struct Field {
     pub(crate) element: PathElement,
     pub(crate) element_type: TypeRef,
     /// What it is when it is not there: an item is found by it when it is a key.
-    pub(crate) default: Option<Value>,
+    pub(crate) default: Option<Box<Value>>,
 }
 
 impl Map {

@@ -46,7 +46,10 @@ impl fmt::Display for ValidationError {
     }
 }
 
-/// All that is wrong with a value; never empty where it is an error.
+/// How many errors of a value are told: what is nested deep has long paths.
+pub(crate) const ERRORS_MAX: usize = 1_000;
+
+/// What is wrong with a value, at most a thousand errors; never empty where it is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidationErrors(pub Vec<ValidationError>);
 
@@ -74,15 +77,17 @@ impl ValidationErrors {
 
     /// Takes the errors of what is below an element.
     fn extend_below(&mut self, below: Self, element: impl FnOnce() -> PathElement) {
-        if below.0.is_empty() {
+        let room = ERRORS_MAX.saturating_sub(self.0.len());
+        if below.0.is_empty() || room == 0 {
             return;
         }
         let prefix = element().to_string();
-        self.0.extend(below.0.into_iter().map(|error| ValidationError { path: format!("{prefix}{}", error.path), ..error }));
+        self.0.extend(below.0.into_iter().take(room).map(|error| ValidationError { path: format!("{prefix}{}", error.path), ..error }));
     }
 
     fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        let room = ERRORS_MAX.saturating_sub(self.0.len());
+        self.0.extend(other.0.into_iter().take(room));
     }
 
     fn into_result(self) -> Result<(), Self> {

@@ -135,19 +135,73 @@ pub fn element(name: &str) -> Result<Option<PathElement>, String> {
     let content = &name[2..];
     match bytes[0] {
         b'f' => Ok(Some(PathElement::field(content))),
-        b'v' => Ok(Some(PathElement::value(floats(first(content)?)))),
-        b'k' => match first(content)? {
-            Value::Object(fields) => {
-                let fields = fields.into_iter().map(|(name, value)| (Name::from(&*name), floats(value)));
-                Ok(Some(PathElement::Key(fields.collect())))
-            }
-            Value::Null => Ok(Some(PathElement::Key([].into()))),
-            _ => Err(format!("expect {{ or n: {content}")),
+        b'v' => match scalar(content) {
+            Some((value, _)) => Ok(Some(PathElement::value(value))),
+            None => Ok(Some(PathElement::value(floats(first(content)?)))),
+        },
+        b'k' => match plain_fields(content) {
+            Some(fields) => Ok(Some(PathElement::Key(fields.into()))),
+            None => match first(content)? {
+                Value::Object(fields) => {
+                    let fields = fields.into_iter().map(|(name, value)| (Name::from(&*name), floats(value)));
+                    Ok(Some(PathElement::Key(fields.collect())))
+                }
+                Value::Null => Ok(Some(PathElement::Key([].into()))),
+                _ => Err(format!("expect {{ or n: {content}")),
+            },
         },
         b'i' => content.parse().map(|index| Some(PathElement::Index(index))).map_err(|e| format!("parsing {content:?}: {e}")),
         _ => Ok(None),
     }
 }
+
+/// The fields of an object as they are usually written: without spaces and escapes, sorted, scalars only. Others are read in another way.
+fn plain_fields(content: &str) -> Option<Vec<(Name, Value)>> {
+    let mut fields: Vec<(Name, Value)> = Vec::with_capacity(2);
+    let mut rest = content.strip_prefix('{')?;
+    loop {
+        let (name, after) = plain_string(rest)?;
+        let name = Name::from(name);
+        let (value, after) = scalar(after.strip_prefix(':')?)?;
+        if fields.last().is_some_and(|(last, _)| *last >= name) {
+            return None;
+        }
+        fields.push((name, value));
+        rest = match after.as_bytes() {
+            b"}" => return Some(fields),
+            [b',', ..] => &after[1..],
+            _ => return None,
+        };
+    }
+}
+
+/// A string without escapes at the beginning of a text, and what comes after it.
+fn plain_string(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('"')?;
+    let end = inner.bytes().position(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\'))?;
+    Some((&inner[..end], inner[end..].strip_prefix('"')?))
+}
+
+/// A scalar as it is usually written at the beginning of a text, and what comes after it.
+fn scalar(text: &str) -> Option<(Value, &str)> {
+    if let Some((string, rest)) = plain_string(text) {
+        return Some((Value::from(string), rest));
+    }
+    if let Some(rest) = text.strip_prefix("true") {
+        return Some((Value::from(true), rest));
+    }
+    if let Some(rest) = text.strip_prefix("false") {
+        return Some((Value::from(false), rest));
+    }
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let is_whole = !matches!(text.as_bytes().get(end), Some(b'.' | b'e' | b'E'));
+    let is_plain = (1..=DIGITS_MAX).contains(&end) && (end == 1 || !text.starts_with('0'));
+    let number: u32 = text.get(..end).filter(|_| is_whole && is_plain)?.parse().ok()?;
+    Some((Value::from(f64::from(number)), &text[end..]))
+}
+
+/// How many digits a number has that surely fits.
+const DIGITS_MAX: usize = 9;
 
 /// The first value of a text. What comes after it is not looked at.
 fn first(json: &str) -> Result<Value, String> {

@@ -44,6 +44,29 @@ fn numbers_are_read_as_floats() {
 }
 
 #[test]
+fn elements_are_the_same_however_they_are_written() {
+    let same = [
+        [r#"k:{"a":"x","b":1}"#, r#"k: { "b" : 1.0e0 , "a" : "\u0078" } and more"#],
+        [r#"k:{"a":true}"#, r#"k:{ "a":true}"#],
+        [r#"k:{"a":123456789}"#, r#"k:{"a":123456789.0}"#],
+        [r#"v:"x""#, r#"v:"\u0078""#],
+        ["v:0", "v:-0"],
+        ["v:12", "v:12.0"],
+        ["v:1234567890", "v:1234567890.0"],
+        ["v:false", "v: false"],
+    ];
+    for [plain, other] in same {
+        let [plain, other] = [plain, other].map(|name| element(name).unwrap().unwrap());
+        assert_eq!(plain, other);
+        assert_eq!(
+            (element_text(&plain), plain.to_string()),
+            (element_text(&other).replace("-0", "0"), other.to_string().replace("-0", "0"))
+        );
+    }
+    assert!(["v:01", "v:tru", "v:\"a", "k:{\"a\":\"b\"", "k:{\"a\":01}"].into_iter().all(|name| element(name).is_err()));
+}
+
+#[test]
 fn what_is_not_understood_is_left_out() {
     let text = r#"{"x:later":{"f:a":{}},"f:a":{"y:also":{}},".":{"f:ignored":{}},"f:b":{"f:c":{},"z:":null}}"#;
     assert_eq!(write(&read(text.as_bytes()).unwrap()), r#"{"f:a":{},"f:b":{"f:c":{}}}"#);

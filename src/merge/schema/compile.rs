@@ -36,6 +36,8 @@ struct Compiler {
     atoms: Vec<Atom>,
     names: HashMap<Box<str>, TypeRef>,
     missing: HashMap<Box<str>, TypeRef>,
+    /// Those without a name that are scalars only.
+    scalars: Vec<(Scalar, TypeRef)>,
     /// Made once for each type and relationship.
     overriding: HashMap<(u32, ElementRelationship), TypeRef>,
     /// The type to be made, the one that it is made of, and what it says otherwise.
@@ -57,12 +59,7 @@ impl Compiler {
                 Some(of) => *of,
                 None => self.missing(&name),
             },
-            None => {
-                let of = self.reserve();
-                let atom = self.atom(reference.inlined, None);
-                self.atoms[of.0 as usize] = atom;
-                of
-            }
+            None => self.inlined(reference.inlined),
         };
         let Some(relationship) = reference.relationship else { return of };
         if let Some(made) = self.overriding.get(&(of.0, relationship)) {
@@ -72,6 +69,19 @@ impl Compiler {
         self.overrides.push((made, of, relationship));
         self.overriding.insert((of.0, relationship), made);
         made
+    }
+
+    /// A type without a name. Scalars are the same wherever they are.
+    fn inlined(&mut self, atom: definition::Atom) -> TypeRef {
+        let scalar = atom.scalar.filter(|_| atom.list.is_none() && atom.map.is_none());
+        if let Some((_, of)) = self.scalars.iter().find(|(known, _)| Some(*known) == scalar) {
+            return *of;
+        }
+        let of = self.reserve();
+        let atom = self.atom(atom, None);
+        self.atoms[of.0 as usize] = atom;
+        self.scalars.extend(scalar.map(|scalar| (scalar, of)));
+        of
     }
 
     fn missing(&mut self, name: &str) -> TypeRef {
@@ -112,7 +122,7 @@ impl Compiler {
                 element: PathElement::field(&field.name),
                 name: field.name.into(),
                 element_type: self.reference(field.of),
-                default: field.default.filter(|default| !default.is_null()),
+                default: field.default.filter(|default| !default.is_null()).map(Box::new),
             });
         }
         // Of fields with the same name the last one counts.
@@ -135,8 +145,8 @@ impl Compiler {
                     _ if item.is_missing => KeyDefault::Wrong("invalid elementType for list"),
                     None => KeyDefault::Wrong("associative list may not have non-map types"),
                     Some(map) => {
-                        let default = map.field(key.name.as_bytes()).and_then(|field| field.default.clone());
-                        default.map_or(KeyDefault::None, KeyDefault::Value)
+                        let default = map.field(key.name.as_bytes()).and_then(|field| field.default.as_deref());
+                        default.map_or(KeyDefault::None, |default| KeyDefault::Value(default.clone()))
                     }
                 })
                 .collect();

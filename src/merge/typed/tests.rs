@@ -187,7 +187,7 @@ fn sorted(value: &Value) -> Value {
 }
 
 fn nested(depth: usize, leaf: Value) -> Value {
-    (0..depth).fold(leaf, |below, _| json!({"name": "a", "items": [below]}))
+    (0..depth).fold(leaf, |below, _| object(vec![("name", Some(json!("a"))), ("items", Some(Value::Array(vec![below])))]))
 }
 
 #[test]
@@ -210,6 +210,15 @@ fn depth_has_a_limit() {
     for error in refused {
         assert!(error.to_string().ends_with(": nested deeper than 512") || error.to_string() == "nested deeper than 512", "{error}");
     }
+}
+
+#[test]
+fn errors_have_a_limit() {
+    let wrong: Value = (0..50_000).map(|at| json!({"name": format!("n{at}"), "count": "many"})).collect();
+    let object = json!({"one": nested(90, json!({"name": "a", "items": wrong})), "args": 1});
+    let errors = of(&object).validate(Duplicates::Refused).unwrap_err();
+    assert_eq!(errors.0.len(), ERRORS_MAX);
+    assert_eq!(errors.0[0].to_string(), ".args: expected list, got &{1}");
 }
 
 #[test]
