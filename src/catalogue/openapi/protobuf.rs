@@ -60,12 +60,12 @@ pub(super) fn encode(version: SpecVersion, json: &[u8]) -> Vec<u8> {
 
 /// Writes a message of which a part at a time is a tree.
 fn raw_message(message: &Message, raw: &RawValue, depth: usize, out: &mut Vec<u8>) {
-    let parsed = || serde_json::from_str::<Value>(raw.get()).expect("a document is JSON");
+    // What became too deep for a tree, by what every object has, has no members.
+    let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).unwrap_or_default();
     if depth == 0 || matches!(message, Message::Choice(_)) {
-        return whole(message, &parsed(), out);
+        return whole(message, &value(raw), out);
     }
     let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(raw.get()) else { return };
-    let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).expect("a document is JSON");
     match message {
         Message::Record(fields, extension) => {
             for (number, name, field) in *fields {

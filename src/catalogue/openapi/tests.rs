@@ -8,6 +8,10 @@ use super::*;
 use crate::Definition;
 
 fn widgets(schema: Option<Value>) -> Definition {
+    parsed(schema).expect("a definition")
+}
+
+fn parsed(schema: Option<Value>) -> Option<Definition> {
     let names = json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
     let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}, "schema": {"openAPIV3Schema": schema}});
     let object = json!({
@@ -15,7 +19,7 @@ fn widgets(schema: Option<Value>) -> Definition {
         "spec": {"group": "ex.io", "scope": "Namespaced", "versions": [version]},
         "status": {"acceptedNames": names, "conditions": [{"type": "Established", "status": "True"}]},
     });
-    Definition::parse(object.to_string().as_bytes()).expect("a definition")
+    Definition::parse(object.to_string().as_bytes()).ok()
 }
 
 fn document(catalogue: &Catalogue, path: &str) -> Value {
@@ -181,4 +185,26 @@ fn reviews_are_asked_by_post() {
     assert_eq!(post["operationId"], "createAuthorizationV1NamespacedLocalSubjectAccessReview");
     assert!(document["components"]["schemas"].get("io.k8s.api.authorization.v1.ResourceAttributes").is_some());
     assert_eq!(document["paths"].as_object().map(serde_json::Map::len), Some(5));
+}
+
+/// As deep as a tree may be, with the head of an object at its bottom.
+#[test]
+fn a_schema_that_is_too_deep_is_told_without_what_is_in_it() {
+    let mut seen = 0;
+    for depth in [1, 20, 40, 50, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64] {
+        let mut schema = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+        for _ in 0..depth {
+            schema = json!({"type": "object", "properties": {"a": schema}});
+        }
+        // What is deeper is no definition.
+        let Some(definition) = parsed(Some(schema)) else { continue };
+        seen += 1;
+        let catalogue = Catalogue::offering(&[definition], Offer::Everything);
+        for form in [Form::Json, Form::Protobuf] {
+            let told = catalogue.openapi("apis/ex.io/v1", form).expect("it is there").plain();
+            let is_told = |word: &str| told.windows(word.len()).any(|part| part == word.as_bytes());
+            assert!(is_told("io.ex.v1.Widget") && is_told("WidgetList is a list of Widget"), "{depth}");
+        }
+    }
+    assert!(seen > 5, "{seen}");
 }

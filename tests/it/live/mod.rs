@@ -36,6 +36,7 @@ mod kubectl;
 mod kubelets;
 mod layouts;
 mod objects;
+mod openapi;
 mod pace;
 mod paging;
 mod parity;
