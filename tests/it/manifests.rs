@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Where objects of these kinds are made.
-const COLLECTIONS: [(&str, &str); 10] = [
+const COLLECTIONS: [(&str, &str); 11] = [
     ("Namespace", "/api/v1/namespaces"),
     ("ServiceAccount", "/api/v1/namespaces/watchcache/serviceaccounts"),
     ("Service", "/api/v1/namespaces/watchcache/services"),
