@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -112,9 +112,9 @@ impl Asking {
 
 async fn read(response: http::Response<Body>, bytes_max: usize) -> Result<Answer, CallError> {
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, bytes_max).collect().await.map_err(|error| match error.downcast_ref::<hyper::Error>() {
-        Some(error) => CallError::Lost(client::root_cause(error)),
-        None => CallError::TooLarge(bytes_max),
+    let body = Limited::new(body, bytes_max).collect().await.map_err(|error| match error.is::<LengthLimitError>() {
+        true => CallError::TooLarge(bytes_max),
+        false => CallError::Lost(client::root_cause(&*error)),
     })?;
     Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
 }
