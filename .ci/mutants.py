@@ -58,7 +58,6 @@ FED_BUGS = [
      'self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={from}")).await?;',
      'self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={}", '
      'if BUG { self.source.newest(&self.place.storage).await.unwrap_or(from) } else { from })).await?;'),
-    ("a load may be older than what was told", "src/reflector/machine.rs", "if revision < self.loads_from() {", "if revision < self.loads_from() && !BUG {"),
     ("a deletion is told to nobody", "src/reflector/machine.rs",
      "let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place) };",
      "if BUG && is_gone && revision > self.known { self.flush(true, out); self.known = revision; out.push(Out::Known(revision)); return Ok(()); }\n"

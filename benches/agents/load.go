@@ -171,20 +171,13 @@ func startHerd(at string, clients []*http.Client, told *delays) *herd {
 	herd.synced.Add(3 * len(clients))
 	for nth, client := range clients {
 		node := "fieldSelector=spec.nodeName%3Dnode-" + strconv.Itoa(nth)
-		go func() {
-			// What asks at the same time before there is a connection would make one each.
-			for status := 0; status != 200 && ctx.Err() == nil; {
-				var err error
-				if status, _, err = get(ctx, client, at, "/readyz"); (err != nil || status != 200) && ctx.Err() == nil {
-					told.fail("connect", status, err)
-					pause(ctx)
-				}
-			}
-			go follow(ctx, client, at, "/api/v1/pods", node, told, herd.synced.Done)
+		// What asks at the same time before there is a connection would make one each.
+		go follow(ctx, client, at, "/api/v1/pods", node, told, func() {
+			herd.synced.Done()
 			go follow(ctx, client, at, "/api/v1/services", "", told, herd.synced.Done)
 			go follow(ctx, client, at, "/apis/discovery.k8s.io/v1/endpointslices", "", told, herd.synced.Done)
 			go again(ctx, client, at, "/api/v1/pods?"+node, time.Duration(*every)*time.Second, told)
-		}()
+		})
 	}
 	dashboard, collector := newClient(), newClient()
 	for _, path := range []string{"/api/v1/pods?limit=500", "/api/v1/services?limit=500", "/api/v1/namespaces?limit=500"} {

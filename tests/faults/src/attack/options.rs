@@ -202,10 +202,18 @@ impl Attack {
         Self::ImpersonatedWatches,
     ];
 
-    /// Whether the server may be fed by a kube-apiserver: those that need a webhook or another upstream are of other servers.
+    /// Whether the server may be fed by a kube-apiserver: not where a webhook or another upstream is needed, the honest client is somebody without a name, or rights must end open watches sooner than in 5 minutes.
     #[must_use]
     pub(crate) fn takes_fed(self) -> bool {
-        !matches!(self, Self::HeadsWaiting | Self::UpstreamResets | Self::HangingWebhook | Self::LongQuestions)
+        !matches!(
+            self,
+            Self::HeadsWaiting
+                | Self::UpstreamResets
+                | Self::HangingWebhook
+                | Self::LongQuestions
+                | Self::AuditStuck
+                | Self::ImpersonatedWatches
+        )
     }
 
     /// As typed on the command line.
