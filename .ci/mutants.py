@@ -59,9 +59,9 @@ FED_BUGS = [
      'self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={}", '
      'if BUG { self.source.newest(&self.place.storage).await.unwrap_or(from) } else { from })).await?;'),
     ("a deletion is told to nobody", "src/reflector/machine.rs",
-     "let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place) };",
+     "let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place)? };",
      "if BUG && is_gone && revision > self.known { self.flush(true, out); self.known = revision; out.push(Out::Known(revision)); return Ok(()); }\n"
-     "        let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place) };"),
+     "        let change = if is_gone { Change::Delete(item.key.clone()) } else { put(&item, place)? };"),
     ("a change that another watch tells counts as silence", "src/reflector/follower.rs", "Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),",
      "Ok(Told::Put(_) | Told::Gone(_)) if BUG => Progress::Silent(from, source.newest(&place.storage).await.unwrap_or(from)),\n"
      "        Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),"),

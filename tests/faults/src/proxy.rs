@@ -277,8 +277,8 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn silence_holds_bytes_and_a_break_resets() {
+    /// The port of somebody who sends back what he gets.
+    async fn echoing() -> u16 {
         let echo = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let to = echo.local_addr().expect("bound").port();
         tokio::spawn(async move {
@@ -289,7 +289,30 @@ mod tests {
                 });
             }
         });
-        let (free, proxy) = listening(to).await;
+        to
+    }
+
+    #[tokio::test]
+    async fn an_answer_trickles_or_breaks_off() {
+        let (free, proxy) = listening(echoing().await).await;
+        proxy.set(Gate::Torn(5));
+        let mut client = TcpStream::connect(("127.0.0.1", free)).await.expect("it listens");
+        client.write_all(b"0123456789").await.expect("open");
+        let mut part = [0; 5];
+        client.read_exact(&mut part).await.expect("the first bytes");
+        assert_eq!(&part, b"01234");
+        assert!(matches!(client.read(&mut part).await, Err(_) | Ok(0)), "it goes on");
+        proxy.set(Gate::Slow(40));
+        let mut client = TcpStream::connect(("127.0.0.1", free)).await.expect("it listens");
+        let (began, mut all) = (std::time::Instant::now(), [0; 10]);
+        client.write_all(b"0123456789").await.expect("open");
+        client.read_exact(&mut all).await.expect("all of it");
+        assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn silence_holds_bytes_and_a_break_resets() {
+        let (free, proxy) = listening(echoing().await).await;
         let mut client = TcpStream::connect(("127.0.0.1", free)).await.expect("it listens");
         let mut byte = [0];
         client.write_all(b"a").await.expect("open");
