@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use crate::write::{object_ref::test_object_ref, strategy, tree, typed};
+use crate::write::{kinds, object_ref::test_object_ref, strategy, tree, typed};
 use catalogue::{defaults, types::TypeRef};
 use codec::{normalize, versions::Version};
 
@@ -61,6 +61,10 @@ fn created(case: &Case) -> Value {
     let namespace = case.path.contains("/namespaces/").then_some("default");
     let resource = case.path.rsplit('/').next().expect("a resource");
     let target = test_object_ref(group, resource, namespace, tree::text(&case.sent, &["metadata", "name"]));
+    let mut object = object;
+    if target.served().kind == "Secret" {
+        kinds::encode_string_data(&mut object);
+    }
     let mut object = strategy::create(&target, object, tree::now(), &mut Vec::new()).expect("valid");
     normalize(&mut object, usize::MAX).expect("no limit");
     match (converted, &object) {

@@ -354,10 +354,11 @@ mod tests {
         assert_eq!(write("", Verb::Create), Ok(WriteOptions::default()));
         assert_eq!(write("fieldValidation=&force=x", Verb::Update), Ok(WriteOptions::default()));
         assert_eq!(WriteOptions::default().validation, FieldValidation::Warn);
-        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict, ..WriteOptions::default() };
+        let named = |manager: &str| WriteOptions { field_manager: manager.to_owned(), ..WriteOptions::default() };
+        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict, ..named("a b") };
         let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b";
         assert_eq!(write(query, Verb::Update), Ok(all));
-        assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create), Ok(WriteOptions::default()));
+        assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create), Ok(named(&"é".repeat(64))));
     }
 
     /// The first and the last were recorded from the audit log of kube-apiserver 1.36.3.

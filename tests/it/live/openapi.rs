@@ -13,8 +13,6 @@ const NOT_SERVED: &[&str] = &["/attach", "/bindings", "/exec", "/log", "/portfor
 /// Types of what is not stored.
 const NOT_STORED: &str = "componentstatuses";
 const NOT_STORED_TYPES: &str = "io.k8s.api.core.v1.Component";
-/// What ours does not take yet.
-const APPLY: &str = "application/apply-patch+yaml";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Definitions of these tests: what kube-apiserver shows of them, its times and ids left out.
 const RECORDED: &str = include_str!("../../data/openapi/v2.jsonl");
@@ -94,14 +92,6 @@ fn strip(document: &mut Value) {
         !path.contains(NOT_STORED) && !NOT_SERVED.iter().any(|end| path.ends_with(end))
     };
     paths.retain(|path, _| is_served(path));
-    for patch in paths.values_mut().filter_map(|members| members.get_mut("patch")) {
-        if let Some(Value::Object(content)) = patch.pointer_mut("/requestBody/content") {
-            content.remove(APPLY);
-        }
-        if let Some(Value::Array(types)) = patch.get_mut("consumes") {
-            types.retain(|it| it != APPLY);
-        }
-    }
 }
 
 fn compare(place: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
