@@ -12,7 +12,7 @@ use recent::Recent;
 
 use super::{Hash, protobuf, schemas::SpecVersion};
 
-/// Compressed bytes of documents that are kept: all of Kubernetes' own take 1.5 MB as JSON. One that is larger than half of it is made each time.
+/// Compressed bytes of documents that are kept: all of Kubernetes' own take about 1.5 MB as JSON. One that is larger than half of it is made each time.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Documents that are kept.
 const KEPT_MAX: usize = 4_096;
