@@ -75,6 +75,13 @@ enum Media {
     Patch(PatchKind),
 }
 
+/// What a request brings besides its line.
+struct Sent<'a> {
+    media: Result<Media, Status>,
+    body: &'a [u8],
+    user_agent: &'a str,
+}
+
 impl ResourceRequest<'_> {
     /// Answers a request whose method is no read. The order of the checks is that of spec api-surface §3.3.
     pub(super) async fn write(self, request: Request) -> Response {
@@ -114,7 +121,8 @@ impl ResourceRequest<'_> {
         let mut told = Vec::new();
         let answered = {
             let asker = context.asker(&context.user);
-            let done = pin!(call.done(write, &asker, &context.line.query, media, &body, &agent, &mut told));
+            let sent = Sent { media, body: &body, user_agent: &agent };
+            let done = pin!(call.done(write, &asker, &context.line.query, sent, &mut told));
             call.in_time(done, &mut timer).await
         };
         let mut response = match answered {
@@ -170,16 +178,8 @@ impl ResourceRequest<'_> {
 }
 
 impl Call<'_> {
-    async fn done(
-        &self,
-        write: Write,
-        asker: &Asker<'_>,
-        query: &Query,
-        media: Result<Media, Status>,
-        body: &[u8],
-        user_agent: &str,
-        told: &mut Vec<String>,
-    ) -> Result<Answer, Status> {
+    async fn done(&self, write: Write, asker: &Asker<'_>, query: &Query, sent: Sent<'_>, told: &mut Vec<String>) -> Result<Answer, Status> {
+        let Sent { media, body, user_agent } = sent;
         let user = asker.user;
         if is_deletion(write) {
             return self.deleted(write, user, query, media, body, told).await;

@@ -61,7 +61,6 @@ fn created(case: &Case) -> Value {
     let namespace = case.path.contains("/namespaces/").then_some("default");
     let resource = case.path.rsplit('/').next().expect("a resource");
     let target = test_object_ref(group, resource, namespace, tree::text(&case.sent, &["metadata", "name"]));
-    let mut object = object;
     if target.served().kind == "Secret" {
         kinds::encode_string_data(&mut object);
     }

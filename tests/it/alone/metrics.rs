@@ -26,7 +26,7 @@ const LABEL: &str = "apiserver_id_hash";
 const SOON: Duration = Duration::from_secs(30);
 
 /// What moves only when something is wrong or a flag asks for it, and the tests in which it does.
-const OF_FAULTS: [(&str, &str); 19] = [
+const OF_FAULTS: [(&str, &str); 20] = [
     ("apiserver_audit_error_total", "the audit log cannot be written: `audit`"),
     ("apiserver_audit_event_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_level_total", "there is an audit policy: `audit`"),
@@ -37,6 +37,7 @@ const OF_FAULTS: [(&str, &str); 19] = [
     ("watchcache_handed_on_requests_total", "the server is a read replica: `replica`"),
     ("watchcache_incomplete", "upstream has something else than this etcd: `replica::layout`"),
     ("watchcache_kept_answers_total", "a replica's kube-apiserver is away: `live::away`"),
+    ("watchcache_loads_refused_total", "an API server sends more than there is memory for: `reflector::tests`"),
     ("watchcache_log_lines_dropped_total", "the log is full or floods: `trouble`"),
     ("watchcache_memory_budget_bytes", "there is a budget: `memory`"),
     ("watchcache_memory_given_up", "the server is over its budget: `memory`"),
