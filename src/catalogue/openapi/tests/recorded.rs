@@ -43,7 +43,7 @@ fn custom_operations_are_those_of_kubernetes() {
     let ours = swagger(&definitions(), Offer::Everything);
     let theirs = rows(V2, "path");
     for (path, members) in &theirs {
-        assert_eq!(&ours["paths"][&*path], members, "{path}");
+        assert_eq!(&ours["paths"][path.as_str()], members, "{path}");
     }
     let paths = names(&ours["paths"], &["/apis/ex.io/", "/apis/rich.ex.io/"]);
     assert_eq!(paths, theirs.iter().map(|(path, _)| path).collect::<Vec<_>>());
