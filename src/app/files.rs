@@ -106,8 +106,15 @@ mod tests {
     fn each_resource_that_is_followed_has_a_file() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let kubeconfig = format!("--upstream-kubeconfig={}", file.path().display());
-        let line =
-            ["watchcache", "serve", "--secure-port=0", "--tls-cert-file=c", "--tls-private-key-file=k", "--source=upstream", &kubeconfig];
+        let line = [
+            "watchcache",
+            "serve",
+            "--secure-port=6443",
+            "--tls-cert-file=c",
+            "--tls-private-key-file=k",
+            "--source=upstream",
+            &kubeconfig,
+        ];
         let Ok(Invocation::Serve(config)) = Invocation::from_command_line(line) else { panic!("flags that are no good") };
         assert!(elsewhere(&config) >= (upstream::CONNECTIONS_RESERVED + reflector::CONNECTIONS_RESERVED) as u64, "{}", elsewhere(&config));
     }
