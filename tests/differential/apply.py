@@ -41,6 +41,8 @@ KINDS = {
     "leases": ("/apis/coordination.k8s.io/v1", "coordination.k8s.io/v1", "Lease", ""),
     "widgets": ("/apis/ex.io/v1", "ex.io/v1", "Widget", "status scale"),
 }
+# What a kube-apiserver says of an apply to the scale of a custom resource whose replicas nobody manages; ours applies it.
+NO_SUCH_SCALE = "request to convert CR to an invalid group/version: autoscaling/v1"
 MANAGERS = ["m1", "m2", "m3", "kubectl"]
 
 
@@ -88,7 +90,8 @@ class Server:
                     self.client = http.client.HTTPSConnection(self.at.hostname, self.at.port, context=self.trust, timeout=30)
                 self.client.request(method, path, None if body is None else json.dumps(body), headers)
                 answer = self.client.getresponse()
-                return answer.status, json.loads(answer.read()), sorted(answer.headers.get_all("Warning") or [])
+                text, is_json = answer.read().decode(), answer.headers.get_content_type() == JSON
+                return answer.status, json.loads(text) if is_json else text, sorted(answer.headers.get_all("Warning") or [])
             except (http.client.HTTPException, OSError):
                 self.client = None
         raise SystemExit(f"{self.at.geturl()} does not answer")
@@ -283,7 +286,7 @@ class Sequence:
             configuration = self.object()
             if self.maybe(0.3):
                 spec = configuration.get("spec", {})
-                [spec.pop(name) for name in list(spec) if self.maybe(0.4)]
+                [spec.pop(name) for name in list(spec) if self.maybe(0.4) and name != "clusterIP"]
             return "PATCH", self.path + forced, configuration, APPLY
         named = {"metadata": {"name": self.name}}
         if chance < 0.52 and "status" in self.subresources and live:
@@ -342,7 +345,9 @@ def left(value, path=()):
                 and name not in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")}
     if isinstance(value, list):
         items = [left(item, path) for item in value]
-        # The entry of the fields that a list is sorted in is compared too: that order is tested elsewhere.
+        if path[-1:] == ("causes",):
+            # Some types there validate metadata twice.
+            items = [item for at, item in enumerate(items) if item not in items[:at]]
         return sorted(items, key=json.dumps) if path[-1:] in (("managedFields",), ("causes",)) else items
     if isinstance(value, str):
         return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "UID", re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", value))
@@ -389,7 +394,7 @@ def main():
             answers = ours.ask(*mine), theirs.ask(*request)
             stored = [server.ask("GET", sequence.path) for server in (ours, theirs)]
             live = [body if code == 200 else None for code, body, _ in stored]
-            if answers[1][0] == 422 and answers[0][0] < 300:
+            if NO_SUCH_SCALE in str(answers[1][1]) or answers[1][0] == 422 and answers[0][0] < 300:
                 refused += 1
                 break
             pairs = [(left(list(pair[0])), left(list(pair[1]))) for pair in (answers, stored)]

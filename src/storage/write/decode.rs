@@ -173,7 +173,9 @@ type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed:
 /// Drops what the type does not have, tells the paths, and fills in what was left out. The fields of custom resources are their own; only their metadata is known.
 fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<Vec<String>, String> {
     body::paths_fit(value)?;
-    managed::keep_reset(value);
+    if !expected.custom {
+        managed::keep_reset(value);
+    }
     let outcome = if expected.custom {
         body::whole_floats(value);
         typed::conform_metadata(value)

@@ -320,7 +320,7 @@ fn is_reset(sent: &Value) -> bool {
     }
 }
 
-/// Makes of an empty list of managers what means the same and is not dropped as empty lists are.
+/// Makes of an empty list of managers what means the same and is not dropped as empty lists are. Of a custom resource an empty list says nothing (measured).
 pub(super) fn keep_reset(object: &mut Value) {
     if let Some(Value::Array(entries)) = object.get_mut("metadata").and_then(|metadata| metadata.get_mut(MANAGED_FIELDS))
         && entries.is_empty()
