@@ -342,7 +342,7 @@ def left(value, path=()):
         return {name: left(member, (*path, name)) for name, member in value.items()
                 if name not in times and not (is_metadata and name in ("resourceVersion", "uid", "creationTimestamp"))
                 # Which an allocator gives.
-                and name not in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")}
+                and name.removeprefix("f:") not in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")}
     if isinstance(value, list):
         items = [left(item, path) for item in value]
         if path[-1:] == ("causes",):

@@ -16,9 +16,10 @@ use crate::{
 };
 
 /// Where objects of these kinds are made.
-const COLLECTIONS: [(&str, &str); 11] = [
+const COLLECTIONS: [(&str, &str); 12] = [
     ("Namespace", "/api/v1/namespaces"),
     ("ServiceAccount", "/api/v1/namespaces/watchcache/serviceaccounts"),
+    ("Secret", "/api/v1/namespaces/watchcache/secrets"),
     ("Service", "/api/v1/namespaces/watchcache/services"),
     ("PodDisruptionBudget", "/apis/policy/v1/namespaces/watchcache/poddisruptionbudgets"),
     ("NetworkPolicy", "/apis/networking.k8s.io/v1/namespaces/watchcache/networkpolicies"),

@@ -116,7 +116,7 @@ impl Writer {
         is_of(target, &mut scale, Found::Sent, warnings)?;
         let uid = tree::text(&scale, &["metadata", "uid"]);
         let preconditions = Preconditions { uid, revision: "" };
-        self.scale(request, false, preconditions, |managers, shown| {
+        self.scale(request, false, preconditions, warnings, |managers, shown, _| {
             let mut scale = scale.clone();
             managers.updated(shown, &mut scale);
             Ok(scale)
@@ -140,7 +140,7 @@ impl Writer {
         let _admitted = self.admit(&request.target, is_large, body.len()).await;
         let applies = kind == PatchKind::Apply;
         let configuration = if applies { Some(self.offload.run(is_large, || Configuration::read(body)).await?) } else { None };
-        self.scale(request, is_large, Preconditions::default(), |managers, shown| {
+        self.scale(request, is_large, Preconditions::default(), warnings, |managers, shown, warnings| {
             warnings.clear();
             if let Some(configuration) = &configuration {
                 let applied = managers.applied(Some(shown), &configuration.object, request.options.force)?;
@@ -162,7 +162,8 @@ impl Writer {
         request: &WriteRequest<'_>,
         is_large: bool,
         preconditions: Preconditions<'_>,
-        mut wanted: impl FnMut(&FieldManager<'_>, &Value) -> Result<Value, WriteError>,
+        warnings: &mut Vec<String>,
+        mut wanted: impl FnMut(&FieldManager<'_>, &Value, &mut Vec<String>) -> Result<Value, WriteError>,
     ) -> Result<Written, WriteError> {
         let target = &request.target;
         let managers = FieldManager::of_scale(self, target, request.manager("scale"));
@@ -174,10 +175,10 @@ impl Writer {
                 let of_parent = ParentManagers::of(&self.resources.load(), target.served(), &current.tree)?;
                 let mut shown = read.shown(&current.tree);
                 put_entries(&mut shown, of_parent.of_scale());
-                let scale = wanted(&managers, &shown)?;
+                let scale = wanted(&managers, &shown, warnings)?;
                 request.approve(&scale, Some(&shown))?;
                 let entries = of_parent.of_parent(tree::metadata(&scale).get("managedFields"))?;
-                scaled(target, current, scale, entries)
+                scaled(target, current, scale, entries, warnings)
             })
             .await?;
         let parent = written(done);
@@ -196,7 +197,13 @@ fn unread(served: &Served, error: WriteError) -> WriteError {
 }
 
 /// The parent with the replicas of a scale.
-fn scaled(target: &ObjectRef, current: &Current, mut scale: Value, managers: Vec<Value>) -> Result<Decision, WriteError> {
+fn scaled(
+    target: &ObjectRef,
+    current: &Current,
+    mut scale: Value,
+    managers: Vec<Value>,
+    warnings: &mut Vec<String>,
+) -> Result<Decision, WriteError> {
     let served = target.served();
     let paths = Paths::of(served);
     let replicas = tree::integer(&scale, &["spec", "replicas"]).unwrap_or(0);
@@ -221,7 +228,7 @@ fn scaled(target: &ObjectRef, current: &Current, mut scale: Value, managers: Vec
     if !sent.is_empty() || !served.is_custom() {
         strategy::check_revision(target, sent, current)?;
     }
-    Ok(strategy::update(target, Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
+    Ok(strategy::update(target, Part::Main, current, object, warnings)?.map_or(Decision::Keep, Decision::Put))
 }
 
 /// Judges a scale of a built-in as an object of its own.
