@@ -39,10 +39,15 @@ fn set(written: &Value) -> Set {
     fields_v1::read(written.as_str().expect("a set is a text").as_bytes()).expect("the library has written it")
 }
 
-/// An error's lines in order: Go's maps have none.
+/// An error's lines in order: Go's maps have none, so of several fields that are not declared it tells any one.
 fn sorted(text: Option<&str>) -> Option<String> {
+    const UNDECLARED: &str = ": field not declared in schema";
+    let any = |line: &str| match line.strip_suffix(UNDECLARED).and_then(|path| path.rsplit_once('.')) {
+        Some((parent, _)) => format!("{parent}{UNDECLARED}"),
+        None => line.to_owned(),
+    };
     text.map(|text| {
-        let mut lines: Vec<&str> = text.lines().collect();
+        let mut lines: Vec<String> = text.lines().map(any).collect();
         lines.sort_unstable();
         lines.join("\n")
     })
