@@ -329,9 +329,12 @@ impl Writer {
         if creates && self.known(target).is_none() {
             self.check_namespace(target).await?;
         }
-        let done = loop {
-            let done = self
-                .change(target, ReadFrom::Cache, request.options.dry_run, is_large(body), |current| match current {
+        let told = warnings.len();
+        let done = self
+            .change_managed(&managers, target, request.options.dry_run, is_large(body), |current| {
+                // Only what the last try had to say counts.
+                warnings.truncate(told);
+                match current {
                     Some(current) => {
                         Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
                             target,
@@ -351,13 +354,9 @@ impl Writer {
                         new_by_update(target, object, warnings)
                     }
                     None => Err(WriteError::NotFound(target.subject())),
-                })
-                .await;
-            match done {
-                Err(error) if managers.gives_up(&error) => {}
-                done => break done?,
-            }
-        };
+                }
+            })
+            .await?;
         Ok(written(done))
     }
 
@@ -381,30 +380,39 @@ impl Writer {
         let is_large = is_large_patch(kind, body);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
-        let done = loop {
-            let done = self
-                .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
-                    let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
-                    // Only what the last try had to say counts.
-                    warnings.clear();
-                    let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
-                    let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
-                    is_of(target, &mut patched, Found::Patched, warnings)?;
-                    request.approve(&patched, Some(&shown))?;
-                    managers.updated(&current.tree, &mut patched);
-                    updated(target, request.part, current, patched, warnings)
-                })
-                .await;
-            match done {
-                Err(error) if managers.gives_up(&error) => {}
-                done => break done?,
-            }
-        };
+        let done = self
+            .change_managed(&managers, target, request.options.dry_run, is_large, |current| {
+                let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
+                // Only what the last try had to say counts.
+                warnings.clear();
+                let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
+                let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
+                is_of(target, &mut patched, Found::Patched, warnings)?;
+                request.approve(&patched, Some(&shown))?;
+                managers.updated(&current.tree, &mut patched);
+                updated(target, request.part, current, patched, warnings)
+            })
+            .await?;
         Ok(written(done))
     }
 }
 
 impl Writer {
+    /// Changes an object as [`Self::change`] does; tries again without its managed fields if it is too large for etcd with them.
+    async fn change_managed(
+        &self,
+        managers: &FieldManager<'_>,
+        target: &ObjectRef,
+        dry_run: bool,
+        is_large: bool,
+        mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
+    ) -> Result<WriteOutcome, WriteError> {
+        match self.change(target, ReadFrom::Cache, dry_run, is_large, &mut decide).await {
+            Err(error) if managers.gives_up(&error) => self.change(target, ReadFrom::Cache, dry_run, is_large, decide).await,
+            done => done,
+        }
+    }
+
     /// Changes an object that is there, on behalf of the server itself, if `change` says to what: the object as it is then. One that is gone needs no
     /// change.
     ///

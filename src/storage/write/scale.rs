@@ -167,9 +167,12 @@ impl Writer {
     ) -> Result<Written, WriteError> {
         let target = &request.target;
         let managers = FieldManager::of_scale(self, target, request.manager("scale"));
+        let told = warnings.len();
         let done = self
             .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
+                // Only what the last try had to say counts.
+                warnings.truncate(told);
                 preconditions.check(target, current, request.options.dry_run)?;
                 let read = Read::of(target.served(), &Paths::of(target.served()), &current.tree)?;
                 let of_parent = ParentManagers::of(&self.resources.load(), target.served(), &current.tree)?;

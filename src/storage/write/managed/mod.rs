@@ -17,7 +17,7 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     sync::{
-        LazyLock,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -30,6 +30,7 @@ use super::{JSON_BYTES_MAX, Writer, failure::WriteError, object_ref::ObjectRef, 
 use catalogue::Served;
 use codec::{normalize, versions::Version};
 use etcd::EtcdError;
+use registry::Resource;
 
 pub(super) use schema::FieldTypes;
 
@@ -376,23 +377,20 @@ fn strip(managed: &mut Managed, manager: &str) {
 
 /// Keeps the times of entries that say what they said before, if nothing else has changed either: such a write is none.
 pub(super) fn keep_times(old: &Value, new: &mut Value) {
-    let entries = |object: &Value| tree::metadata(object).get(MANAGED_FIELDS).and_then(Value::as_array).cloned().unwrap_or_default();
-    let (before, after) = (entries(old), entries(new));
-    let same = |(before, after): (&Value, &Value)| {
-        let without_time = |entry: &Value| {
-            let mut entry = entry.as_object().cloned().unwrap_or_default();
-            entry.remove("time");
-            entry
-        };
-        without_time(before) == without_time(after)
-    };
-    if before.is_empty() || before.len() != after.len() || before == after || !before.iter().zip(&after).all(same) {
+    let Some(before) = tree::metadata(old).get(MANAGED_FIELDS).and_then(Value::as_array) else { return };
+    let Some(after) = tree::metadata(new).get(MANAGED_FIELDS).and_then(Value::as_array) else { return };
+    let same = |(before, after): (&Value, &Value)| without_time(before).eq(without_time(after));
+    if before.is_empty() || before.len() != after.len() || before == after || !before.iter().zip(after).all(same) {
         return;
     }
-    let changed = tree::member(new, "metadata").insert(MANAGED_FIELDS.to_owned(), before.into());
+    let changed = tree::member(new, "metadata").insert(MANAGED_FIELDS.to_owned(), before.clone().into());
     if let Some(changed) = changed.filter(|_| new != old) {
         tree::member(new, "metadata").insert(MANAGED_FIELDS.to_owned(), changed);
     }
+}
+
+fn without_time(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time")
 }
 
 /// The types of an object's kind in all its versions, and the ways between these.
@@ -411,6 +409,14 @@ impl Types<'_> {
     fn of(&self, served: &Served) -> ParseableType {
         self.writer.field_types.of(&self.writer.resources.load(), served, &self.writer.prefix)
     }
+
+    /// The same resource in another version: a kind of several groups (Event) has its versions in them, a scale has one.
+    fn sibling(&self, version: &str) -> Result<Arc<Resource>, ConvertError> {
+        let (group, name) = version.rsplit_once('/').unwrap_or(("", version));
+        let (served, resources) = (self.target.served(), self.writer.resources.load());
+        let sibling = resources.find(group, name, &served.resource).filter(|sibling| sibling.served.storage.id == served.storage.id);
+        sibling.filter(|_| !self.of_scale).cloned().ok_or_else(|| ConvertError::MissingVersion(version.to_owned()))
+    }
 }
 
 impl Converter for Types<'_> {
@@ -419,16 +425,7 @@ impl Converter for Types<'_> {
         if tree::text(value, &["apiVersion"]) == version {
             return Ok(object.borrow());
         }
-        let missing = || ConvertError::MissingVersion(version.to_owned());
-        if self.of_scale {
-            return Err(missing());
-        }
-        let served = self.target.served();
-        let (group, name) = version.rsplit_once('/').unwrap_or(("", version));
-        // A kind of several groups (Event, HorizontalPodAutoscaler) has its versions in them.
-        let resources = self.writer.resources.load();
-        let sibling = resources.find(group, name, &served.resource).filter(|sibling| sibling.served.storage.id == served.storage.id);
-        let sibling = sibling.ok_or_else(missing)?;
+        let (served, sibling) = (self.target.served(), self.sibling(version)?);
         let converted = if served.is_custom() {
             let mut object = value.clone();
             object["apiVersion"] = version.into();
@@ -450,11 +447,6 @@ impl Converter for Types<'_> {
         if tree::text(object.value(), &["apiVersion"]) == version {
             return Ok(object.parseable_type().clone());
         }
-        let (group, name) = version.rsplit_once('/').unwrap_or(("", version));
-        let (served, resources) = (self.target.served(), self.writer.resources.load());
-        let sibling = resources
-            .find(group, name, &served.resource)
-            .filter(|sibling| !self.of_scale && sibling.served.storage.id == served.storage.id);
-        sibling.map(|sibling| self.of(&sibling.served)).ok_or_else(|| ConvertError::MissingVersion(version.to_owned()))
+        self.sibling(version).map(|sibling| self.of(&sibling.served))
     }
 }
