@@ -24,7 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("fair", &[]),
     ("go", &[]),
     ("merge", &["go"]),
-    ("model", &["go"]),
+    ("model", &["append", "go", "intern"]),
     ("codec", &["append", "go", "merge", "model"]),
     ("catalogue", &["codec", "go", "model", "recent"]),
     ("telemetry", &[]),

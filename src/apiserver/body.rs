@@ -50,7 +50,7 @@ pub(super) const BOOKMARK_AFTER_ANNOTATED: Duration = Duration::from_millis(1_10
 pub(super) fn is_small(list: &List) -> bool {
     let mut bytes = 0;
     list.objects.iter().all(|object| {
-        bytes += object.tail().len() + 64;
+        bytes += object.tail_len() + 64;
         bytes < FRAME_BYTES
     })
 }

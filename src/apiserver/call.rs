@@ -100,14 +100,14 @@ impl Call<'_> {
                     return self.failed(&status, &mut timer);
                 }
                 match &mut hold {
-                    Some(hold) => hold.resize(object.tail().len()),
-                    None if object.tail().len() > SMALL_BYTES => hold = Some(self.context.conn.unread.add(object.tail().len())),
+                    Some(hold) => hold.resize(object.tail_len()),
+                    None if object.tail_len() > SMALL_BYTES => hold = Some(self.context.conn.unread.add(object.tail_len())),
                     None => {}
                 }
                 if !is_scale {
                     return self.object(StatusCode::OK, &object, target.encoder(), hold, timer);
                 }
-                let mut parent = Vec::with_capacity(object.tail().len() + 64);
+                let mut parent = Vec::with_capacity(object.tail_len() + 64);
                 target.encoder().object_into(&object, &mut parent);
                 match self.scale(&parent) {
                     Ok(scale) => self.document(StatusCode::OK, scale, hold, timer),
@@ -155,7 +155,7 @@ impl Call<'_> {
             return self.failed(&status, &mut timer);
         }
         if list.epoch.is_none() {
-            let bytes: usize = list.objects.iter().map(|object| object.tail().len()).sum();
+            let bytes: usize = list.objects.iter().map(|object| object.tail_len()).sum();
             hold.get_or_insert_with(|| self.context.conn.unread.add(0)).resize(bytes + self.told_bytes());
         }
         self.listed(list, target.encoder().clone(), hold, timer).await
@@ -319,7 +319,7 @@ impl Call<'_> {
         mut timer: RequestTimer,
     ) -> Response {
         if let Some(record) = self.reply.told().filter(|_| self.reply.is_compact()) {
-            let mut compact = Vec::with_capacity(object.tail().len() + 64);
+            let mut compact = Vec::with_capacity(object.tail_len() + 64);
             form.object_into(object, &mut compact);
             record.answered(&compact);
         }
@@ -329,7 +329,7 @@ impl Call<'_> {
                 Err(why) => self.failed(&why.into(), &mut timer),
             };
         }
-        let mut compact = Vec::with_capacity(object.tail().len() + 64);
+        let mut compact = Vec::with_capacity(object.tail_len() + 64);
         form.object_into(object, &mut compact);
         self.document(code, compact, hold, timer)
     }
@@ -424,7 +424,7 @@ impl Call<'_> {
     ) -> Result<RequestTimer, Response> {
         let Some(record) = self.reply.told() else { return Ok(timer) };
         let hold = hold.map(|hold| hold.split(OBJECT_BYTES_MAX));
-        if list.objects.iter().map(|object| object.tail().len()).sum::<usize>() > OBJECT_BYTES_MAX {
+        if list.objects.iter().map(|object| object.tail_len()).sum::<usize>() > OBJECT_BYTES_MAX {
             record.answered_too_much();
             return Ok(timer);
         }

@@ -349,7 +349,7 @@ impl Call<'_> {
             self.api.writer.delete_each(&self.resource, page.objects.iter(), options, approval).await.map_err(Status::from)?;
             let more = page.meta.continue_token.clone();
             // No cache has them any more.
-            bytes += page.objects.iter().map(|object| object.tail().len()).sum::<usize>();
+            bytes += page.objects.iter().map(|object| object.tail_len()).sum::<usize>();
             hold.resize(bytes);
             match &mut answer {
                 None => answer = Some(page),
@@ -390,7 +390,7 @@ impl Call<'_> {
                 let writer = &self.api.writer;
                 let answer = || {
                     if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
-                        let hold = self.context.conn.unread.add(object.tail().len());
+                        let hold = self.context.conn.unread.add(object.tail_len());
                         return self.object(code, &object, &self.resource.encoders.get(self.representation()).encoder, Some(hold), timer);
                     }
                     let shaped = self.shaped(is_scale, &object);

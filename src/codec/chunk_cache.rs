@@ -404,7 +404,7 @@ pub(super) mod tests {
         assert!((10..25).contains(&(squares / objects)), "{} objects are in the chunk of one that has changed", squares / objects);
         // Large objects end a chunk earlier, and none has more than the most.
         let large: Vec<_> = (0..50).map(|at| object(&format!("l-{at}"), at, BYTES_ENOUGH / 4)).collect();
-        assert!(hash_seed.next_boundary(Epoch(1), &large, |object| object.tail().len()).objects <= 4);
+        assert!(hash_seed.next_boundary(Epoch(1), &large, |object| object.tail_len()).objects <= 4);
         let same: Vec<_> = (0..1_000).map(|_| all[0].clone()).collect();
         assert!([1, OBJECTS_MAX].contains(&hash_seed.next_boundary(Epoch(1), &same, |_| 1).objects));
     }

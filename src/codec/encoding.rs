@@ -44,7 +44,7 @@ impl Encoding {
     pub(super) fn body(&self, representation: &Representation, object: &Object) -> Result<Vec<u8>, Unencodable> {
         match self {
             Self::Json => {
-                let mut out = Vec::with_capacity(representation.head().len() + object.tail().len() + 1);
+                let mut out = Vec::with_capacity(representation.head().len() + object.tail_len() + 1);
                 representation.object_into(object, &mut out);
                 out.push(b'\n');
                 Ok(out)
@@ -133,12 +133,12 @@ impl Encoding {
         match self {
             Self::Json => {
                 let digits = if is_own { 0 } else { encode::revision_len(revision.0) };
-                let object_len = representation.head().len() + object.tail().len() + digits;
+                let object_len = representation.head().len() + object.tail_len() + digits;
                 json_frame_into(kind, object_len, out, |out| representation.event_into(object, revision, out));
             }
             Self::Protobuf(protobuf) if is_own => protobuf.frame_into(kind, &protobuf.message(representation, object)?, out),
             Self::Protobuf(protobuf) => {
-                let raw = protobuf.raw(object.tail().len(), |out| representation.event_into(object, revision, out));
+                let raw = protobuf.raw(object.tail_len(), |out| representation.event_into(object, revision, out));
                 protobuf.frame_into(kind, &raw.map_err(|why| Unencodable::object(object, why))?, out);
             }
         }
@@ -212,7 +212,7 @@ mod tests {
         let json = Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "");
         let protobuf = json.in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it");
         let object = test_config_map("broken", 7, "text");
-        let text = std::str::from_utf8(object.tail()).expect("UTF-8").replace("\"text\"", "1");
+        let text = std::str::from_utf8(object.own_tail()).expect("UTF-8").replace("\"text\"", "1");
         let object = model::test_object_with_tail(&object, &text);
         let why = "/registry/configmaps/default/broken cannot be encoded as protobuf: cannot read member data as its type";
         for revision in [7, 8] {

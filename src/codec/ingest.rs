@@ -1,6 +1,6 @@
 //! Makes a stored value servable once: splices `resourceVersion`, extracts labels and declared fields.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::{
 };
 use go::indent;
 use go::quote::quoted;
-use model::{Broken, Object, Parts, Revision, Shape, Storage, Structural, shard::hash};
+use model::{Broken, ManagedFields, Object, Parts, Revision, Shape, Storage, Structural, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -259,12 +259,25 @@ fn spliced(
         Head::BuiltIn { .. } => 0,
         Head::Custom { .. } => before_head(text, head_len)?,
     };
-    let Tail { tail, rv_at, managed_end } = tail(text, head_len, &scan, revision)?;
+    let Tail { tail, rv_at, managed_end, managed_fields } = tail(text, head_len, &scan, revision)?;
     let Scan { uid, labels, found, .. } = scan;
     let uid_hash = hash(uid.as_ref().map_or("", |uid| &uid.0));
     let (Key { key, scope_at, name_at }, tail) = (key, &tail[..]);
     let (labels, fields) = (&labels.into(), &field::rendered(&storage.fields, &found)[..]);
-    Ok(Some(Object::new(&Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, uid_hash, labels, fields })))
+    Ok(Some(Object::new(Parts {
+        key,
+        scope_at,
+        name_at,
+        revision,
+        tail,
+        head_at,
+        rv_at,
+        managed_end,
+        managed_fields,
+        uid_hash,
+        labels,
+        fields,
+    })))
 }
 
 /// Returns what is said of a value of another kind.
@@ -294,9 +307,10 @@ struct Tail {
     tail: Vec<u8>,
     rv_at: (u32, u32),
     managed_end: u32,
+    managed_fields: Option<ManagedFields>,
 }
 
-/// What follows the head, with the revision in its place.
+/// What follows the head, with the revision in its place, and without managed fields that are kept apart.
 fn tail(text: &str, head_len: usize, scan: &Scan<'_>, revision: Revision) -> Result<Tail, String> {
     let (start, end, before, after) = match scan.place {
         Place::Instead(start, end) => (start, end, "\"", "\""),
@@ -306,19 +320,31 @@ fn tail(text: &str, head_len: usize, scan: &Scan<'_>, revision: Revision) -> Res
             (at, at, if empty { "\"resourceVersion\":\"" } else { ",\"resourceVersion\":\"" }, "\"")
         }
     };
-    let kept = (&text[head_len..start], &text[end..]);
+    // What is between its brackets, if it is a list.
+    let list = scan.managed.clone().filter(|list| text[list.clone()].starts_with('[')).map(|list| list.start + 1..list.end - 1);
+    let cut = list.and_then(|list| Some((ManagedFields::cut(text[list.clone()].as_bytes())?, list)));
+    let (managed_fields, list) = cut.map_or((None, None), |(managed_fields, list)| (Some(managed_fields), Some(list)));
+    let cut_len = list.as_ref().map_or(0, Range::len);
     let digits = encode::revision_len(revision.0);
-    let mut tail = Vec::with_capacity(kept.0.len() + before.len() + digits + after.len() + kept.1.len());
-    tail.extend_from_slice(kept.0.as_bytes());
+    let mut tail = Vec::with_capacity(text.len() - head_len - (end - start) + before.len() + digits + after.len() - cut_len);
+    let keep = |part: Range<usize>, tail: &mut Vec<u8>| match &list {
+        Some(list) if part.contains(&list.start) => {
+            tail.extend_from_slice(&text.as_bytes()[part.start..list.start]);
+            tail.extend_from_slice(&text.as_bytes()[list.end..part.end]);
+        }
+        _ => tail.extend_from_slice(&text.as_bytes()[part]),
+    };
+    keep(head_len..start, &mut tail);
     tail.extend_from_slice(before.as_bytes());
     let offset = |at: usize| u32::try_from(at).map_err(|_| "the value is larger than 4 GiB".to_owned());
     let rv_at = (offset(tail.len())?, offset(tail.len() + digits)?);
     encode::revision_into(revision.0, &mut tail);
     tail.extend_from_slice(after.as_bytes());
-    tail.extend_from_slice(kept.1.as_bytes());
+    keep(end..text.len(), &mut tail);
     // Before or behind the revision, as in the text.
-    let managed_end = scan.managed_end.map_or(0, |at| if at <= start { at - head_len } else { tail.len() - (text.len() - at) });
-    Ok(Tail { rv_at, managed_end: offset(managed_end)?, tail })
+    let end_of = |at: usize| if at <= start { at - head_len - cut_len } else { tail.len() - (text.len() - at) };
+    let managed_end = offset(scan.managed.as_ref().map_or(0, |list| end_of(list.end)))?;
+    Ok(Tail { tail, rv_at, managed_end, managed_fields })
 }
 
 /// Where the closing brace of `metadata` stands, and whether nothing is before it. Rare: real objects have a later member.
@@ -412,7 +438,7 @@ mod early_tests {
                 stored.as_bytes(),
                 Revision(7),
             );
-            String::from_utf8_lossy(object.expect("it is shown").tail()).split_once(r#""spec":"#).expect("a spec").1.to_owned()
+            String::from_utf8_lossy(object.expect("it is shown").own_tail()).split_once(r#""spec":"#).expect("a spec").1.to_owned()
         };
         assert_eq!(shown(r#"{"size":4,"a":1.50}"#), r#"{"size":4,"a":1.50}}"#, "what fits is shown as it is stored");
         assert_eq!(shown(r#"{"a":1,"b":2}"#), r#"{"a":1,"size":3}}"#);

@@ -1,6 +1,6 @@
 //! The metadata of a stored object, cut out of its bytes, as `PartialObjectMetadata` shows it.
 
-use std::{borrow::Cow, ops::Range};
+use std::ops::Range;
 
 use serde_json::value::RawValue;
 
@@ -55,30 +55,30 @@ impl Cut {
 
     /// Appends the metadata, under a revision: the object's own, but for DELETED that of the deletion.
     pub(super) fn write(self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        let Some(span) = short_span(object).or_else(|| span(object.tail())) else {
+        let Some(span) = short_span(object).or_else(|| span(object.own_tail())) else {
             // Not reached: `ingest` lets in only what is JSON and has its metadata once.
             return out.extend_from_slice(b"{}");
         };
-        let text = text(object, span, revision);
+        let has = |text: &str| memchr::memmem::find(&object.own_tail()[span.clone()], text.as_bytes()).is_some();
         let written = match self {
-            Self::Without(annotation) if memchr::memmem::find(&text, annotation.as_bytes()).is_some() => without(annotation, &text, out),
-            Self::Ordered => ordered(&text, out),
+            Self::Without(annotation) if has(annotation) => without(annotation, &text(object, span.clone(), revision), out),
+            Self::Ordered => ordered(&text(object, span.clone(), revision), out),
             Self::Whole | Self::Without(_) => None,
         };
         if written.is_none() {
-            out.extend_from_slice(&text);
+            object.span_into(span, revision, out);
         }
     }
 }
 
-/// Where the metadata stands in the tail of an object that begins with it, and whose managed fields are its last member: as kube-apiserver writes them.
+/// Where the metadata stands in the own tail of an object that begins with it, and whose managed fields are its last member: as kube-apiserver writes them.
 fn short_span(object: &Object) -> Option<Range<usize>> {
     const BEFORE: &[u8] = b"\"metadata\":";
-    let (tail, end) = (object.tail(), object.managed_end()?);
+    let (tail, end) = (object.own_tail(), object.managed_end()?);
     (tail.starts_with(BEFORE) && tail.get(end) == Some(&b'}')).then(|| BEFORE.len()..end + 1)
 }
 
-/// Where the metadata stands in a tail: at once in a built-in, after what sorts before it in a custom resource.
+/// Where the metadata stands in an own tail: at once in a built-in, after what sorts before it in a custom resource.
 fn span(tail: &[u8]) -> Option<Range<usize>> {
     let mut at = 0;
     loop {
@@ -104,15 +104,10 @@ fn past(tail: &[u8], at: usize, separator: u8) -> Option<usize> {
 }
 
 /// The stored metadata, with this revision.
-fn text(object: &Object, span: Range<usize>, revision: Revision) -> Cow<'_, [u8]> {
-    let digits = object.revision_at();
-    if revision == object.revision || !(span.start <= digits.start && digits.end <= span.end) {
-        return Cow::Borrowed(&object.tail()[span]);
-    }
-    let mut text = object.tail()[span.start..digits.start].to_vec();
-    encode::revision_into(revision.0, &mut text);
-    text.extend_from_slice(&object.tail()[digits.end..span.end]);
-    Cow::Owned(text)
+fn text(object: &Object, span: Range<usize>, revision: Revision) -> Vec<u8> {
+    let mut text = Vec::with_capacity(object.tail_len());
+    object.span_into(span, revision, &mut text);
+    text
 }
 
 fn read(text: &[u8]) -> Option<Members<'_>> {

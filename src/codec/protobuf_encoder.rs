@@ -74,8 +74,8 @@ impl ProtobufEncoder {
             return Ok(kept);
         }
         let raw = match representation.tail(object) {
-            Some(tail) => self.message.from_tail(tail),
-            None => self.raw(object.tail().len() + 64, |out| representation.object_into(object, out)),
+            Some(tail) => self.message.from_tail(&tail),
+            None => self.raw(object.tail_len() + 64, |out| representation.object_into(object, out)),
         };
         let raw = Bytes::from(raw.map_err(|why| Unencodable::object(object, why))?);
         if self.kept && raw.len() <= KEPT_BYTES_EACH {

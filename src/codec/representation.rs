@@ -13,7 +13,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{append, encode, stored::render, table::Rows, versions::type_head};
+use super::{encode, stored::render, table::Rows, versions::type_head};
 use model::{Object, Revision};
 
 pub(super) use built_in::BuiltIn;
@@ -51,7 +51,7 @@ pub(super) trait Render {
     }
 
     /// What is shown of the object after its kind and apiVersion, if that is its tail as it is.
-    fn tail<'o>(&self, _: &'o Object) -> Option<&'o [u8]> {
+    fn tail<'o>(&self, _: &'o Object) -> Option<Cow<'o, [u8]>> {
         None
     }
 
@@ -106,7 +106,7 @@ pub(super) trait Render {
 
     /// About how many bytes an item is written with.
     fn weight(&self, object: &Object) -> usize {
-        object.tail().len()
+        object.tail_len()
     }
 }
 
@@ -130,7 +130,7 @@ render_each! {
     fn head(&self) -> &[u8];
     fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>);
     fn object_into(&self, object: &Object, out: &mut Vec<u8>);
-    fn tail<'o>(&self, object: &'o Object) -> Option<&'o [u8]>;
+    fn tail<'o>(&self, object: &'o Object) -> Option<Cow<'o, [u8]>>;
     fn item_into(&self, object: &Object, out: &mut Vec<u8>);
     fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>);
     fn list_prologue_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
@@ -197,18 +197,6 @@ fn annotations(members: &[u8], annotated: bool) -> Option<Vec<u8>> {
     let end = if annotated { INITIAL_EVENTS_END.as_bytes() } else { b"" };
     let members: Vec<&[u8]> = [members, end].into_iter().filter(|m| !m.is_empty()).collect();
     (!members.is_empty()).then(|| [b"\"annotations\":{", &members.join(&b',')[..], b"}"].concat())
-}
-
-/// Appends what a stored object has after its head, under a revision.
-fn stored_tail_into(object: &Object, revision: Revision, out: &mut Vec<u8>) {
-    if revision == object.revision {
-        append(object.tail(), out);
-    } else {
-        let (before, after) = object.around_revision();
-        append(before, out);
-        encode::revision_into(revision.0, out);
-        append(after, out);
-    }
 }
 
 /// Appends the member `resourceVersion`.

@@ -1,6 +1,6 @@
 //! One pass over a stored value: valid or not, where `resourceVersion` belongs, its labels, the text of its declared fields. Builds no tree.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use serde::{
     Deserialize, Deserializer,
@@ -18,8 +18,8 @@ pub(crate) struct Scan<'a> {
     pub kind: Option<Text<'a>>,
     /// Where `resourceVersion` goes.
     pub place: Place,
-    /// Where the value of `metadata.managedFields` ends, when it stands there once. Only looked for in the order of the struct.
-    pub managed_end: Option<usize>,
+    /// The value of `metadata.managedFields`, when it stands there once.
+    pub managed: Option<Range<usize>>,
     /// `metadata.uid`, when it is a string.
     pub uid: Option<Text<'a>>,
     /// `metadata.labels`, in stored order.
@@ -205,10 +205,14 @@ impl<'a> Visitor<'a> for Metadata<'_, 'a> {
                     let start = value.as_ptr().addr() - self.base;
                     self.scan.place = Place::Instead(start, start + value.len());
                 }
-                "managedFields" if self.order == Order::Struct => {
+                "managedFields" => {
                     managed += 1;
                     let value = map.next_value::<&RawValue>()?.get();
-                    self.scan.managed_end = Some(value.as_ptr().addr() - self.base + value.len());
+                    let start = value.as_ptr().addr() - self.base;
+                    self.scan.managed = Some(start..start + value.len());
+                    if let (Order::Sorted, Some(check)) = (self.order, Check::of("managedFields")) {
+                        check.deserialize(&mut serde_json::Deserializer::from_str(value)).map_err(A::Error::custom)?;
+                    }
                 }
                 "labels" => self.scan.labels = map.next_value::<Option<Labels>>()?.unwrap_or_default().0,
                 "uid" if self.order == Order::Sorted => self.scan.uid = map.next_value()?,
@@ -227,7 +231,7 @@ impl<'a> Visitor<'a> for Metadata<'_, 'a> {
             self.scan.place = later.map_or(Place::Last, Place::Before);
         }
         if managed > 1 {
-            self.scan.managed_end = None;
+            self.scan.managed = None;
         }
         Ok(versions < 2)
     }

@@ -44,7 +44,7 @@ async fn keep(controllers: &Controllers) -> Result<(), WriteError> {
     }
     let place = |name: &str| ObjectRef { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
     let ask = |name: &str| WriteRequest::by_server(place(name));
-    let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
+    let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", &*found.tail()].concat());
     let found: Option<Value> = found.and_then(|found| serde_json::from_slice(&found).ok());
     let data: BTreeMap<String, String> =
         found.as_ref().and_then(|found| serde_json::from_value(found["data"].clone()).ok()).unwrap_or_default();

@@ -41,7 +41,7 @@ pub(super) async fn run(controllers: &Controllers) {
         queue.follow(&published.known(), Instant::now());
         // All names are known before any is given away.
         for object in queue.unread() {
-            let (group, names) = controllers.writer.run_offloaded(object.tail().len(), || Names::read(&json(&object))).await;
+            let (group, names) = controllers.writer.run_offloaded(object.tail_len(), || Names::read(&json(&object))).await;
             queue.read(&object, group, names, Instant::now());
         }
         let Some((at, object)) = queue.first() else {
@@ -72,12 +72,12 @@ pub(super) async fn run(controllers: &Controllers) {
 
 /// The object without its type head, which is known.
 fn json(object: &Object) -> Vec<u8> {
-    [b"{", object.tail()].concat()
+    [b"{", &*object.tail()].concat()
 }
 
 /// Brings a definition one step further, if it has one to go.
 async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, taken: &NamesInUse) -> Result<After, WriteError> {
-    let size = object.tail().len();
+    let size = object.tail_len();
     // One that is too deep for a tree is not served either: the registry says so.
     let Some(definition) = controllers.writer.run_offloaded(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {
         return Ok(After::Rest);

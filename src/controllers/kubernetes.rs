@@ -55,7 +55,7 @@ async fn keep(controllers: &Controllers, all: &[Desired]) -> Result<(), WriteErr
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
         let place = |name: &str| ObjectRef { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
-        let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
+        let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", &*found.tail()].concat());
         let ask = |name: &str| WriteRequest::by_server(place(name));
         let body = || object.to_string();
         let written = match found {

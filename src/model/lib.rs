@@ -7,6 +7,7 @@ mod given_up;
 pub mod invalid;
 mod labels;
 pub mod legal;
+mod managed_fields;
 mod object;
 mod range;
 mod resource;
@@ -22,6 +23,7 @@ pub use change::{Batch, Change, Feed, KeyChange, Stored};
 pub use filter::{Filter, Kind, Outcome, Term};
 pub use given_up::GivenUp;
 pub use labels::{LabelSet, Labels};
+pub use managed_fields::ManagedFields;
 pub use object::{Broken, Event, Object, Parts};
 #[cfg(any(test, feature = "testing"))]
 pub use object::{test_object, test_object_of, test_object_with, test_object_with_tail};

@@ -13,17 +13,26 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{LabelSet, Labels, Revision};
-use crate::string_table::{SPAN_BYTES, SpanWriter, StringTable};
+use crate::{
+    managed_fields::{ManagedFields, Shared},
+    string_table::{SPAN_BYTES, SpanWriter, StringTable},
+};
+use append::append;
 
 /// An object as stored, made servable once. All its texts are in one allocation: key, tail, labels, values of fields.
 ///
 /// The *tail* is the JSON after the type head, with `resourceVersion` spliced in: `"metadata":{…},…}`. The head (`{"kind":…,"apiVersion":…,` for
 /// a built-in, `{"apiVersion":…,` for a custom resource) is a constant of the *served* resource, so that one stored object serves every
 /// version that differs only in `apiVersion`, and a list item of a built-in is `{` + tail.
+///
+/// Its managed fields are not in that allocation when they are long ([`ManagedFields`]): the *own tail* has an empty list in their place, and is JSON too.
 #[derive(Debug)]
 pub struct Object {
-    /// The key, the tail, texts that stand in neither; then the spans of labels (key, value) and of the values of fields ([`crate::string_table`]).
+    /// The key, the own tail, the own parts of the managed fields, texts that stand in none of them; then the spans of labels (key, value) and of the values
+    /// of fields ([`crate::string_table`]).
     bytes: Box<[u8]>,
+    /// What its managed fields have in common with those of others, if they were cut.
+    managed_fields: Option<Shared>,
     /// Revision of the last change: the object's `resourceVersion`.
     pub revision: Revision,
     /// FNV-1a of `metadata.uid`: in which shard the object is (spec list-watch §11). Kept, because a shard asks every object for it.
@@ -32,7 +41,7 @@ pub struct Object {
     keeps_message: AtomicBool,
     /// Bytes of the tail that stand before the type head: members of a custom resource that sort before `apiVersion`. Mostly 0.
     pub head_at: u32,
-    /// Where in the tail the digits of `resourceVersion` stand, and how many there are.
+    /// Where in the own tail the digits of `resourceVersion` stand, and how many there are.
     rv_at: u32,
     rv_len: u8,
     managed_end: u32,
@@ -57,7 +66,8 @@ pub struct Parts<'p> {
     pub name_at: u16,
     /// See [`Object::revision`].
     pub revision: Revision,
-    /// Everything after the type head; starts with a member name, ends with `}`, no newline. Less than 4 GiB, as is the key.
+    /// Everything after the type head; starts with a member name, ends with `}`, no newline. Less than 4 GiB, as is the key. With an empty list for the managed
+    /// fields that were cut.
     pub tail: &'p [u8],
     /// See [`Object::head_at`].
     pub head_at: u32,
@@ -65,6 +75,8 @@ pub struct Parts<'p> {
     pub rv_at: (u32, u32),
     /// Where in the tail the value of `metadata.managedFields` ends; 0 when that is not known.
     pub managed_end: u32,
+    /// What that list has, if it was cut.
+    pub managed_fields: Option<ManagedFields>,
     /// See [`Object::uid_hash`].
     pub uid_hash: u64,
     /// `metadata.labels`.
@@ -79,9 +91,10 @@ const LABELS: &[u8] = b"\"labels\":{";
 impl Object {
     /// An object of these parts.
     #[must_use]
-    pub fn new(parts: &Parts<'_>) -> Self {
-        let Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, uid_hash, labels, fields } = parts;
-        let (len, mut spans) = (key.len() + tail.len(), SpanWriter::default());
+    pub fn new(parts: Parts<'_>) -> Self {
+        let Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, managed_fields, uid_hash, labels, fields } = parts;
+        let (managed_fields, own) = managed_fields.map_or((None, Vec::new()), |cut| (Some(cut.template), cut.own));
+        let (len, mut spans) = (key.len() + tail.len() + own.len(), SpanWriter::default());
         // What is stored has them in this order, and no text of a valid label is escaped.
         let mut at = memchr::memmem::find(tail, LABELS).filter(|_| labels.len() > 0).map_or(tail.len(), |at| at + LABELS.len());
         for text in labels.words() {
@@ -93,38 +106,40 @@ impl Object {
                 spans.add(len, text);
             }
         }
-        let name = key.get(usize::from(*name_at)..).unwrap_or_default();
-        let namespace = key.get(usize::from(*scope_at)..usize::from(*name_at).saturating_sub(1)).unwrap_or_default();
-        for text in *fields {
+        let name = key.get(usize::from(name_at)..).unwrap_or_default();
+        let namespace = key.get(usize::from(scope_at)..usize::from(name_at).saturating_sub(1)).unwrap_or_default();
+        for text in fields {
             match text.as_bytes() {
                 [] => spans.at(0, ""),
-                text_bytes if text_bytes == name => spans.at(usize::from(*name_at), text),
-                text_bytes if text_bytes == namespace => spans.at(usize::from(*scope_at), text),
+                text_bytes if text_bytes == name => spans.at(usize::from(name_at), text),
+                text_bytes if text_bytes == namespace => spans.at(usize::from(scope_at), text),
                 _ => spans.add(len, text),
             }
         }
         let mut bytes = Vec::with_capacity(len + spans.len());
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(tail);
+        bytes.extend_from_slice(&own);
         spans.into(&mut bytes);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Self {
             bytes: bytes.into(),
-            revision: *revision,
-            uid_hash: *uid_hash,
+            managed_fields,
+            revision,
+            uid_hash,
             message: Mutex::default(),
             keeps_message: AtomicBool::new(true),
-            head_at: *head_at,
+            head_at,
             rv_at: rv_at.0,
             // A revision has 20 digits at most.
             rv_len: u8::try_from(rv_at.1.saturating_sub(rv_at.0)).unwrap_or(u8::MAX),
-            managed_end: *managed_end,
+            managed_end,
             key_len: number(key.len()),
             tail_len: number(tail.len()),
             labels: number(labels.len()),
             fields: u16::try_from(fields.len()).unwrap_or(u16::MAX),
-            scope_at: *scope_at,
-            name_at: *name_at,
+            scope_at,
+            name_at,
         }
     }
 
@@ -136,8 +151,58 @@ impl Object {
 
     /// Everything after the type head; starts with a member name, ends with `}`, no newline.
     #[must_use]
-    pub fn tail(&self) -> &[u8] {
+    pub fn tail(&self) -> Cow<'_, [u8]> {
+        if self.managed_fields.is_none() {
+            return Cow::Borrowed(self.own_tail());
+        }
+        let mut tail = Vec::with_capacity(self.tail_len());
+        self.tail_into(self.revision, &mut tail);
+        Cow::Owned(tail)
+    }
+
+    /// How many bytes that is.
+    #[must_use]
+    pub fn tail_len(&self) -> usize {
+        self.tail_len as usize + self.managed_fields.as_ref().map_or(0, |shared| shared.whole_len(self.own_managed_fields()))
+    }
+
+    /// The tail with an empty list in the place of managed fields that are kept apart. For who does not look at them.
+    #[must_use]
+    pub fn own_tail(&self) -> &[u8] {
         &self.bytes[self.key_len as usize..][..self.tail_len as usize]
+    }
+
+    /// Appends the tail, under a revision.
+    pub fn tail_into(&self, revision: Revision, out: &mut Vec<u8>) {
+        self.span_into(0..self.tail_len as usize, revision, out);
+    }
+
+    /// Appends what stands in a part of the own tail, under a revision, with all managed fields.
+    pub fn span_into(&self, span: Range<usize>, revision: Revision, out: &mut Vec<u8>) {
+        let digits = self.revision_at();
+        if revision == self.revision || !(span.start <= digits.start && digits.end <= span.end) {
+            return self.stored_into(span, out);
+        }
+        self.stored_into(span.start..digits.start, out);
+        out.extend_from_slice(revision.0.to_string().as_bytes());
+        self.stored_into(digits.end..span.end, out);
+    }
+
+    fn stored_into(&self, span: Range<usize>, out: &mut Vec<u8>) {
+        let (tail, end_of_list) = (self.own_tail(), (self.managed_end as usize).saturating_sub(1));
+        match &self.managed_fields {
+            Some(shared) if span.contains(&end_of_list) => {
+                append(&tail[span.start..end_of_list], out);
+                shared.whole_into(self.own_managed_fields(), out);
+                append(&tail[end_of_list..span.end], out);
+            }
+            _ => append(&tail[span], out),
+        }
+    }
+
+    /// The own parts of its managed fields, and what follows them.
+    fn own_managed_fields(&self) -> &[u8] {
+        &self.bytes[self.key_len as usize + self.tail_len as usize..]
     }
 
     /// The object's name, the last part of its key.
@@ -216,31 +281,24 @@ impl Object {
         1 + self.labels as usize
     }
 
-    /// The tail before, and after, the digits of `resourceVersion`: for a body that must show another revision.
-    #[must_use]
-    pub fn around_revision(&self) -> (&[u8], &[u8]) {
-        let digits = self.revision_at();
-        (&self.tail()[..digits.start], &self.tail()[digits.end..])
-    }
-
-    /// Where in the tail the digits of `resourceVersion` stand, so that a DELETED event can show another one.
+    /// Where in the own tail the digits of `resourceVersion` stand.
     #[must_use]
     pub fn revision_at(&self) -> Range<usize> {
         let start = self.rv_at as usize;
         start..start + usize::from(self.rv_len)
     }
 
-    /// Where in the tail the value of `metadata.managedFields` ends, which is half of many objects and in few answers that are made of parts of one: so it
-    /// can be passed over without a look. `None` when that is not known.
+    /// Where in the own tail the value of `metadata.managedFields` ends, which is in few answers that are made of parts of an object: so it can be passed over
+    /// without a look. `None` when that is not known.
     #[must_use]
     pub fn managed_end(&self) -> Option<usize> {
         (self.managed_end > 0).then_some(self.managed_end as usize)
     }
 
-    /// Bytes this object holds, for budgets: the fixed part and its texts.
+    /// Bytes this object holds, for budgets: the fixed part and its texts. What others hold too counts for each of them: the last one pays for it.
     #[must_use]
     pub fn weight(&self) -> usize {
-        size_of::<Self>() + self.bytes.len()
+        size_of::<Self>() + self.bytes.len() + self.tail_len() - self.tail_len as usize
     }
 }
 
@@ -327,7 +385,7 @@ pub fn test_object_of(key: &str, revision: u64, labels: &[(&str, &str)], fields:
     let tail = format!("\"metadata\":{{\"name\":\"{name}\",\"namespace\":\"{namespace}\",\"resourceVersion\":\"{revision}\"}}}}");
     let digits = revision.to_string().len();
     let at = tail.len() - 3 - digits;
-    Object::new(&Parts {
+    Object::new(Parts {
         key: key.as_bytes(),
         scope_at: scope_at as u16,
         name_at: (before.len() + 1) as u16,
@@ -336,6 +394,7 @@ pub fn test_object_of(key: &str, revision: u64, labels: &[(&str, &str)], fields:
         head_at: 0,
         rv_at: (at as u32, (at + digits) as u32),
         managed_end: 0,
+        managed_fields: None,
         uid_hash: crate::shard::hash(key),
         labels: &labels.into(),
         fields: &fields.iter().map(|field| Cow::Borrowed(*field)).collect::<Vec<_>>(),
@@ -346,7 +405,7 @@ pub fn test_object_of(key: &str, revision: u64, labels: &[(&str, &str)], fields:
 #[cfg(any(test, feature = "testing"))]
 pub fn test_object_with_tail(object: &Object, tail: &str) -> Object {
     let labels: Vec<(Box<str>, Box<str>)> = object.labels().iter().map(|(key, value)| (key.into(), value.into())).collect();
-    Object::new(&Parts {
+    Object::new(Parts {
         key: object.key(),
         scope_at: object.scope_at,
         name_at: object.name_at,
@@ -355,6 +414,7 @@ pub fn test_object_with_tail(object: &Object, tail: &str) -> Object {
         head_at: object.head_at,
         rv_at: (object.rv_at, object.rv_at + u32::from(object.rv_len)),
         managed_end: 0,
+        managed_fields: None,
         uid_hash: object.uid_hash,
         labels: &labels.into(),
         fields: &(0..usize::from(object.fields)).map(|index| Cow::Borrowed(object.field(index))).collect::<Vec<_>>(),
@@ -391,12 +451,13 @@ mod tests {
                 head_at: 0,
                 rv_at: (0, 0),
                 managed_end: 0,
+                managed_fields: None,
                 uid_hash: 0,
                 labels: &set.into(),
                 fields: &fields.iter().map(|field| Cow::Borrowed(field.as_str())).collect::<Vec<_>>(),
             };
-            let object = Object::new(&parts);
-            prop_assert_eq!((object.key(), object.tail()), (parts.key, parts.tail));
+            let object = Object::new(parts);
+            prop_assert_eq!((object.key(), &*object.tail()), (&b"/registry/things/ab/a"[..], tail.as_bytes()));
             prop_assert_eq!((object.namespace(), object.name()), ("ab", "a"));
             prop_assert_eq!(object.labels().iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<Vec<_>>(), own);
             for (key, value) in &labels {
@@ -423,12 +484,13 @@ mod tests {
             head_at: 0,
             rv_at: (0, 0),
             managed_end: 0,
+            managed_fields: None,
             uid_hash: 0,
             labels: &labels[..].into(),
             fields: &["a".into(), "ab".into(), "".into()],
         };
-        let object = Object::new(&parts);
+        let object = Object::new(parts);
         assert_eq!(object.weight(), size_of::<Object>() + key.len() + tail.len() + 7 * SPAN_BYTES);
-        assert!(size_of::<Object>() <= 80, "{}", size_of::<Object>());
+        assert!(size_of::<Object>() <= 88, "{}", size_of::<Object>());
     }
 }

@@ -177,7 +177,7 @@ impl Initial {
     /// Bytes of the object in memory, if it is one.
     fn bytes(&self) -> Option<usize> {
         match self {
-            Self::Put(_, _, made) => made.as_ref().as_ref().ok().map(|object| object.tail().len()),
+            Self::Put(_, _, made) => made.as_ref().as_ref().ok().map(|object| object.tail_len()),
             _ => None,
         }
     }
@@ -236,7 +236,7 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progress
         if let Some(why) = all.iter().find_map(unknown) {
             return Err(End::OnlyJson(why));
         }
-        let bytes = all.iter().map(|(item, made)| made.as_ref().map_or(item.value.len(), |object| object.tail().len())).sum();
+        let bytes = all.iter().map(|(item, made)| made.as_ref().map_or(item.value.len(), |object| object.tail_len())).sum();
         objects.progress.came(all.len(), bytes, objects.objects.len())?;
         objects.objects.extend(all.into_iter().map(|(item, made)| (item.key, (item.revision, made))));
         if following.is_empty() {

@@ -32,6 +32,7 @@ echo 'admintoken,admin,1,"system:masters"' > tokens.csv
   --listen-peer-urls "http://127.0.0.1:$((port + 1))" --initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
   --initial-cluster "default=http://127.0.0.1:$((port + 1))" > etcd.log 2>&1 &
 children+=($!)
+export ETCD_PID=$!
 # What admission changes or refuses is no matter of strategies; random flow schemas would queue the requests.
 off=ServiceAccount,CertificateApproval,CertificateSigning,CertificateSubjectRestriction,ClusterTrustBundleAttest,DefaultIngressClass,DefaultStorageClass
 off+=,DefaultTolerationSeconds,LimitRanger,MutatingAdmissionPolicy,MutatingAdmissionWebhook,PersistentVolumeClaimResize,PodSecurity,PodTopologyLabels,Priority
@@ -41,9 +42,11 @@ off+=,ResourceQuota,RuntimeClass,StorageObjectInUseProtection,TaintNodesByCondit
   --service-account-key-file sa.pub --service-account-signing-key-file sa.key --service-account-issuer https://kubernetes.default.svc \
   --enable-priority-and-fairness=false --disable-admission-plugins "$off" --cert-dir certs > kube-apiserver.log 2>&1 &
 children+=($!)
+export KUBE_APISERVER_PID=$!
 "$watchcache" serve --insecure-port 0 --secure-port $((port + 3)) --bind-address 127.0.0.1 --tls-cert-file srv.crt --tls-private-key-file srv.key \
   --token-auth-file tokens.csv --authorization-mode RBAC --data-dir store > watchcache.log 2>&1 &
 children+=($!)
+export WATCHCACHE_PID=$!
 
 ready() { curl -sf --cacert ca.crt -H "Authorization: Bearer admintoken" "https://127.0.0.1:$1/readyz" > /dev/null; }
 for _ in $(seq 900); do
@@ -51,6 +54,6 @@ for _ in $(seq 900); do
   sleep 0.2
 done
 "$program" --ours "https://127.0.0.1:$((port + 3))" --theirs "https://127.0.0.1:$((port + 2))" --ca ca.crt --token admintoken --known "$known" "$@" || {
-  tail -3 watchcache.log kube-apiserver.log >&2
+  tail -n 3 watchcache.log kube-apiserver.log >&2
   exit 1
 }

@@ -188,7 +188,7 @@ mod tests {
                 let key = namespace.map_or_else(|| format!("/r/{name}"), |namespace| format!("/r/{namespace}/{name}"));
                 let object = |(labels, fields): Content| {
                     let words: Vec<Cow<'_, str>> = fields.iter().map(|field| Cow::Borrowed(&**field)).collect();
-                    Arc::new(Object::new(&Parts {
+                    Arc::new(Object::new(Parts {
                         key: key.as_bytes(),
                         scope_at: 3,
                         name_at: u16::try_from(key.len() - name.len()).expect("short"),
@@ -197,6 +197,7 @@ mod tests {
                         head_at: 0,
                         rv_at: (0, 0),
                         managed_end: 0,
+                        managed_fields: None,
                         uid_hash: hash(&key),
                         labels: &labels.into(),
                         fields: &words,

@@ -309,7 +309,7 @@ impl Subscription {
 
 /// About how many bytes are written of so many objects like this one, up to the budget and the last one that is begun within it.
 fn room(object: &Object, objects: usize, budget: usize) -> usize {
-    let one = object.tail().len() + EVENT_AROUND;
+    let one = object.tail_len() + EVENT_AROUND;
     one.saturating_mul(objects).min(budget.saturating_add(2 * one))
 }
 
@@ -357,7 +357,7 @@ pub fn test_subscription_of(objects: Vec<model::Object>, encoder: codec::Encoder
 #[cfg(any(test, feature = "testing"))]
 pub fn test_unencodable(name: &str, revision: u64) -> model::Object {
     let object = model::test_object(name, revision);
-    let tail = String::from_utf8_lossy(object.tail());
+    let tail = String::from_utf8_lossy(object.own_tail());
     model::test_object_with_tail(&object, &format!("{},\"data\":{{\"a\":1}}}}", tail.strip_suffix('}').expect("an object")))
 }
 
@@ -411,7 +411,7 @@ mod tests {
     fn room_is_for_what_is_written() {
         let object = test_object("a", 2);
         let one = room(&object, 1, 1 << 20);
-        assert!((object.tail().len()..1_000).contains(&one));
+        assert!((object.tail_len()..1_000).contains(&one));
         assert_eq!((room(&object, 3, 1 << 20), room(&object, usize::MAX, 1_000)), (3 * one, 1_000 + 2 * one));
         let mut written = Vec::with_capacity(1_000);
         written.extend_from_slice(b"few");

@@ -204,7 +204,7 @@ mod tests {
     use model::{LabelSet, Parts, Revision};
 
     fn object(key: &[u8]) -> Arc<Object> {
-        Arc::new(Object::new(&Parts {
+        Arc::new(Object::new(Parts {
             key,
             scope_at: 0,
             name_at: 0,
@@ -213,6 +213,7 @@ mod tests {
             head_at: 0,
             rv_at: (0, 0),
             managed_end: 0,
+            managed_fields: None,
             uid_hash: 0,
             labels: &LabelSet::default(),
             fields: &[],

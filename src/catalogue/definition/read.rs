@@ -40,7 +40,7 @@ struct Tail(Arc<Object>);
 
 impl AsRef<[u8]> for Tail {
     fn as_ref(&self) -> &[u8] {
-        self.0.tail()
+        self.0.own_tail()
     }
 }
 
@@ -51,7 +51,7 @@ impl Definition {
     /// A sentence for the operator when it is not of that shape or has not exactly one storage version.
     pub fn of(object: &Arc<Object>) -> Result<Self, String> {
         // Without the type head, which says nothing that is not known.
-        let json = [b"{", object.tail()].concat();
+        let json = [b"{", object.own_tail()].concat();
         let tail = Bytes::from_owner(Tail(object.clone()));
         Self::read(&json, |at| tail.slice(at.start - 1..at.end - 1))
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Heads, ListMeta, Render, annotations, stored_tail_into};
+use super::{Heads, ListMeta, Render, annotations};
 use crate::{encode, stored::render, versions::Version};
 use model::{Object, Revision};
 
@@ -32,7 +32,7 @@ impl BuiltIn {
 
     fn tail_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
         match self.version {
-            None => stored_tail_into(object, revision, out),
+            None => object.tail_into(revision, out),
             Some(version) => version.tail(&stored_text(version, object, revision), out),
         }
     }
@@ -48,7 +48,7 @@ impl Render for BuiltIn {
         self.tail_into(object, revision, out);
     }
 
-    fn tail<'o>(&self, object: &'o Object) -> Option<&'o [u8]> {
+    fn tail<'o>(&self, object: &'o Object) -> Option<Cow<'o, [u8]>> {
         self.version.is_none().then(|| object.tail())
     }
 
@@ -92,7 +92,7 @@ impl Render for BuiltIn {
 /// The stored object of a version that is shown otherwise, whole.
 fn stored_text(version: &Version, object: &Object, revision: Revision) -> Vec<u8> {
     let mut text = version.stored_head();
-    text.reserve(object.tail().len() + encode::revision_len(revision.0));
-    stored_tail_into(object, revision, &mut text);
+    text.reserve(object.tail_len() + encode::revision_len(revision.0));
+    object.tail_into(revision, &mut text);
     text
 }

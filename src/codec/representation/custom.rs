@@ -1,6 +1,6 @@
 //! What is written of a custom resource: sorted members, list items that are whole objects.
 
-use super::{ListMeta, Render, annotations, revision_into, stored_tail_into};
+use super::{ListMeta, Render, annotations, revision_into};
 use crate::encode;
 use model::{Object, Revision};
 
@@ -37,7 +37,7 @@ impl Render for Custom {
     fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.head);
-        stored_tail_into(object, revision, out);
+        object.tail_into(revision, out);
         // Members that sort before `apiVersion` change places with the head, between its brace and them.
         let early = object.head_at as usize;
         if early > 0 {

@@ -47,6 +47,6 @@ impl Render for Metadata {
     }
 
     fn weight(&self, object: &Object) -> usize {
-        object.tail().len().min(USUAL_BYTES)
+        object.tail_len().min(USUAL_BYTES)
     }
 }

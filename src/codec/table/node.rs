@@ -38,7 +38,7 @@ impl<'a> Node<'a> {
     /// The same of a stored object, whose tail has no first bracket. Managed fields that are not wanted are passed over without a look.
     pub(super) fn of_object(object: &'a Object, want: &Want) -> Option<Self> {
         let managed_end = object.managed_end().unwrap_or(0);
-        Reader { text: object.tail(), at: 0, depth: 1, managed_end, in_metadata: false }.members(want).map(Self::Object)
+        Reader { text: object.own_tail(), at: 0, depth: 1, managed_end, in_metadata: false }.members(want).map(Self::Object)
     }
 
     /// A member of an object.
@@ -426,7 +426,7 @@ mod tests {
             before in 0usize..3,
         ) {
             let object = config_map(&metadata, &around, before).expect("a ConfigMap");
-            let text = [b"{", object.tail()].concat();
+            let text = [b"{", object.own_tail()].concat();
             for want in [Want::unmanaged(), Want::whole(), Want::paths(&["metadata.name", "metadata.labels", "data!", "other"])] {
                 prop_assert_eq!(Node::of_object(&object, &want), Node::read(&text, &want));
             }
@@ -441,7 +441,7 @@ mod tests {
     fn where_managed_fields_end_is_known() {
         let end = |metadata: &[&str]| {
             let object = config_map(metadata, &[], 0).expect("a ConfigMap");
-            object.managed_end().map(|end| String::from_utf8_lossy(&object.tail()[end..]).into_owned())
+            object.managed_end().map(|end| String::from_utf8_lossy(&object.own_tail()[end..]).into_owned())
         };
         let (name, managed) = (r#""name":"n""#, r#""managedFields":[{"a":"]"}]"#);
         assert_eq!(end(&[name, managed]).as_deref(), Some("}}"));

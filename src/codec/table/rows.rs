@@ -64,7 +64,7 @@ impl Rows {
         match self.table.cells {
             // Its columns are of the version that is shown.
             Cells::Custom(_) => {
-                let mut json = Vec::with_capacity(object.tail().len() + 64);
+                let mut json = Vec::with_capacity(object.tail_len() + 64);
                 self.base.event_into(object, revision, &mut json);
                 self.cells_into(Node::read(&json, &self.table.want), out);
             }

@@ -209,7 +209,7 @@ impl Reader {
             Ok(ListPlan { source: Source::Etcd(_), .. }) => {
                 let (mut looked, mut bytes) = (0, 0);
                 for object in store.scan(&target.prefix, &target.prefix).take(OBJECTS_SAMPLED) {
-                    (looked, bytes) = (looked + 1, bytes + object.tail().len());
+                    (looked, bytes) = (looked + 1, bytes + object.tail_len());
                 }
                 bytes / looked.max(1) * count
             }
@@ -384,7 +384,7 @@ impl Target {
     #[must_use]
     pub fn cached_bytes(&self) -> usize {
         let known = self.known();
-        self.key.as_ref().and_then(|key| known.snapshot.store.find(key)).map_or(0, |object| object.tail().len())
+        self.key.as_ref().and_then(|key| known.snapshot.store.find(key)).map_or(0, |object| object.tail_len())
     }
 
     fn known(&self) -> Known {

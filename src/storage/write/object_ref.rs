@@ -87,7 +87,7 @@ impl Writer {
 
     /// Admits a request that changes an object, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
     pub(super) async fn admit(&self, target: &ObjectRef, is_large: bool, body: usize) -> Admitted {
-        let object = self.known(target).map_or(0, |object| object.tail().len());
+        let object = self.known(target).map_or(0, |object| object.tail_len());
         self.offload.admit(is_large, body.max(object)).await
     }
 
@@ -128,7 +128,7 @@ impl Writer {
 }
 
 fn is_large(object: &Object) -> bool {
-    object.tail().len() >= LARGE_BYTES
+    object.tail_len() >= LARGE_BYTES
 }
 
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
@@ -138,7 +138,7 @@ fn current(target: &ObjectRef, object: &Object) -> Result<Current, WriteError> {
 
 /// The tree of an object in the version that is stored.
 pub(super) fn stored_tree(resource: &Resource, object: &Object) -> Result<Value, WriteError> {
-    let mut json = Vec::with_capacity(object.tail().len() + 64);
+    let mut json = Vec::with_capacity(object.tail_len() + 64);
     resource.encoders.whole().encoder.stored_into(object, &mut json);
     serde_json::from_slice(&json).map_err(|error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(object.key()))))
 }
