@@ -1,6 +1,7 @@
 //! YAML as the real server's decoder reads it: one document, 1.1 scalars, merge keys, lines of duplicate keys.
 
 mod compose;
+mod json;
 mod scalar;
 
 use std::collections::BTreeSet;
@@ -51,6 +52,13 @@ pub enum Wrong {
 /// # Errors
 /// As far as it is cheap, the text of the real server.
 pub fn parse(bytes: &[u8]) -> Result<Document, Wrong> {
+    match std::str::from_utf8(bytes).ok().and_then(json::read) {
+        Some(value) => Ok(Document { value, duplicates: Vec::new() }),
+        None => parse_as_yaml(bytes),
+    }
+}
+
+fn parse_as_yaml(bytes: &[u8]) -> Result<Document, Wrong> {
     let text = characters(bytes).map_err(Wrong::Syntax)?;
     let nodes = compose(text).map_err(Wrong::Syntax)?;
     let mut decoder =
@@ -84,7 +92,7 @@ impl Decoder<'_> {
         self.count()?;
         match &self.nodes[id].content {
             Content::Alias { target, at } => self.alias(id, *target, *at),
-            Content::Scalar { .. } => json(self.scalar(id)?),
+            Content::Scalar { .. } => json_of(self.scalar(id)?),
             Content::List(items) => {
                 self.enter()?;
                 let items = items.iter().map(|&item| self.value(item)).collect::<Result<_, _>>()?;
@@ -237,7 +245,7 @@ fn syntax<T>(text: String) -> Result<T, Wrong> {
 }
 
 /// The real server makes JSON of the document and reads that: whole floats become integers.
-fn json(scalar: Scalar) -> Result<Value, Wrong> {
+fn json_of(scalar: Scalar) -> Result<Value, Wrong> {
     Ok(match scalar {
         Scalar::Null => Value::Null,
         Scalar::Bool(value) => Value::Bool(value),

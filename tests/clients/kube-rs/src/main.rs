@@ -3,6 +3,7 @@
 //! Two watchers run side by side, one that lists and one that streams its list. This program also makes the writes, and once makes
 //! each watcher resume from revision 1, which no server keeps: it has to answer 410, and the watcher to start anew.
 
+mod connect;
 mod writes;
 
 use std::{
@@ -20,7 +21,7 @@ use futures::StreamExt;
 use http::{Request, Uri};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client, Config, ResourceExt,
+    Api, Client, ResourceExt,
     api::ListParams,
     client::{Body, ClientBuilder},
     runtime::{
@@ -31,6 +32,7 @@ use kube::{
 };
 use tower::util::MapRequestLayer;
 
+use connect::config;
 use writes::Writes;
 
 /// How long a watch is asked to last, seconds: the watchers resume this often.
@@ -202,23 +204,6 @@ fn aged(mut request: Request<Body>, age: &AtomicBool) -> Request<Body> {
         *request.uri_mut() = uri.parse().expect("a URI with another revision is a URI");
     }
     request
-}
-
-fn config(server: &Uri, token: Option<&str>, authority: Option<&std::path::Path>) -> Result<Config> {
-    let mut config = Config::new(server.clone());
-    config.auth_info.token = token.map(|token| token.to_owned().into());
-    if let Some(path) = authority {
-        config.root_cert = Some(vec![pem_to_der(&std::fs::read_to_string(path)?)?]);
-    }
-    Ok(config)
-}
-
-/// The first certificate of a PEM file.
-fn pem_to_der(pem: &str) -> Result<Vec<u8>> {
-    use base64::Engine;
-    let body: String =
-        pem.lines().skip_while(|l| !l.starts_with("-----BEGIN")).skip(1).take_while(|l| !l.starts_with("-----END")).collect();
-    Ok(base64::engine::general_purpose::STANDARD.decode(body)?)
 }
 
 /// Waits until `done` says so.
