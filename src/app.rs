@@ -30,6 +30,7 @@ mod backend;
 mod feeds;
 mod files;
 mod issuer;
+mod keeping;
 mod manifests;
 mod memory;
 mod owner_file;
@@ -40,6 +41,7 @@ mod signals;
 mod source;
 
 pub use alone::run_store;
+pub use keeping::keep_store;
 pub use manifests::print as print_manifests;
 
 use crate::config::Config;
@@ -328,6 +330,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         Reloads { api: api.clone(), replica: replica.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
     tokio::spawn(reloads.follow());
     let (stop, stopped) = sync::watch::channel(false);
+    backend.keep(stopped.clone(), &api.metrics);
     for (listener, address) in listeners.addresses() {
         tracing::info!(?listener, %address, "serving");
     }

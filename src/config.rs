@@ -13,6 +13,7 @@ mod args;
 mod audit;
 mod authorization;
 mod gates;
+mod keeping;
 pub mod overrides;
 mod pages;
 mod plain;
@@ -30,6 +31,7 @@ use args::{Cli, Command, LogArgs, ServeArgs};
 pub use audit::Audit;
 use auth::access::settings::{Authorization, Mode};
 use auth::providers::settings::Providers;
+pub use keeping::{StoreCommand, Which};
 use plain::Port;
 pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertised, SecureListener};
@@ -46,6 +48,8 @@ pub enum Invocation {
     Serve(Box<Config>),
     /// `watchcache store`.
     Store(StoreAlone),
+    /// `watchcache store backup` and the like.
+    Keep(StoreCommand),
     /// `watchcache aggregate`.
     Aggregate(Manifests),
 }
@@ -192,7 +196,10 @@ impl Invocation {
         let cli = Cli::try_parse_from(line).map_err(|error| stop(&error))?;
         let checked = match cli.command {
             Command::Serve(args) => check(*args).map(|config| Self::Serve(Box::new(config))),
-            Command::Store(args) => store::check(*args).map(Self::Store),
+            Command::Store(args) => match args.command {
+                Some(command) => Ok(Self::Keep(command)),
+                None => store::check(*args).map(Self::Store),
+            },
             Command::Aggregate(args) => aggregated::manifests(args).map(Self::Aggregate),
             Command::Completions { shell } => return Err(Stop::Asked(pages::completions(shell))),
             Command::Man { page } => return Err(Stop::Asked(pages::manual(page))),
@@ -206,7 +213,7 @@ impl Invocation {
         match self {
             Self::Serve(config) => Some(&config.log),
             Self::Store(config) => Some(&config.log),
-            Self::Aggregate(_) => None,
+            Self::Keep(_) | Self::Aggregate(_) => None,
         }
     }
 }

@@ -26,6 +26,12 @@ fn main() -> ExitCode {
     let outcome = match invocation {
         Invocation::Serve(config) => app::run(*config),
         Invocation::Store(config) => app::run_store(config),
+        Invocation::Keep(command) => {
+            return match app::keep_store(command) {
+                Ok(text) => say(stdout(), &text, ExitCode::SUCCESS),
+                Err(error) => say(stderr(), &format!("watchcache: {error}\n"), ExitCode::FAILURE),
+            };
+        }
         Invocation::Aggregate(manifests) => {
             return match app::print_manifests(&manifests) {
                 Ok(text) => say(stdout(), &text, ExitCode::SUCCESS),

@@ -29,6 +29,7 @@ async fn serve(config: StoreAlone) -> Result<(), StartError> {
         auto_compaction_retention: config.auto_compaction_retention,
         progress_interval: config.progress_interval,
         client_urls: config.client_urls.clone(),
+        quota_bytes: config.quota_bytes,
         ..StoreConfig::default()
     };
     let store = if config.in_memory { Store::open_in_memory(settings)? } else { Store::open(&config.data_dir, settings)? };
@@ -36,6 +37,7 @@ async fn serve(config: StoreAlone) -> Result<(), StartError> {
     build::tell();
     tracing::info!(data_dir = %config.data_dir.display(), urls = ?config.client_urls, "serving etcd's API from the embedded store");
     let (stop, stopped) = watch::channel(false);
+    tokio::spawn(store.serve_socket(stopped.clone()));
     let serve = store.serve(listeners, stopped);
     tokio::pin!(serve);
     let mut serving = true;

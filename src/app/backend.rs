@@ -6,14 +6,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::StartError;
+use super::{StartError, keeping};
 use crate::config::Config;
 use apiserver::api::Pulse;
 use catalogue::built_in_storages;
 use etcd::{ConfigError, Etcd, EtcdConfig};
 use model::{ByResource, ResourceId};
 use store::{Store, StoreConfig};
-use telemetry::build;
+use telemetry::{Metrics, build};
+use tokio::sync::watch;
 
 /// What [`Etcd`] handles lead to.
 pub(super) struct Backend {
@@ -52,11 +53,8 @@ impl Backend {
             None => None,
             Some(embedded) => {
                 // It forgets when `controllers` says so, by the same protocol as an etcd.
-                let store = if embedded.in_memory {
-                    Store::open_in_memory(StoreConfig::default())?
-                } else {
-                    Store::open(&embedded.data_dir, StoreConfig::default())?
-                };
+                let settings = StoreConfig { quota_bytes: embedded.quota_bytes, ..StoreConfig::default() };
+                let store = if embedded.in_memory { Store::open_in_memory(settings)? } else { Store::open(&embedded.data_dir, settings)? };
                 Some(store)
             }
         };
@@ -96,6 +94,14 @@ impl Backend {
     /// How to ask how long the embedded store has been at a commit; none with an etcd.
     pub(super) fn pulse(&self) -> Option<Pulse> {
         self.store.as_ref().map(|store| Arc::new(store.pulse()) as Pulse)
+    }
+
+    /// Lets the commands about a store reach the embedded one, and tells what it takes, until the server stops.
+    pub(super) fn keep(&self, stopped: watch::Receiver<bool>, metrics: &Arc<Metrics>) {
+        if let Some(store) = &self.store {
+            tokio::spawn(store.serve_socket(stopped));
+            tokio::spawn(keeping::measure(store.sizes(), metrics.clone()));
+        }
     }
 
     /// Ends with the reason when the embedded store has failed; never with an etcd.

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::aggregated::{AggregatedArgs, ManifestsArgs};
 use super::audit::AuditArgs;
+use super::keeping::StoreCommand;
 use super::plain::{PlainArgs, Port, port};
 use super::replica::ReplicaArgs;
 use super::source::SourceArgs;
@@ -30,7 +31,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Serve the Kubernetes API: reads and watches from memory, writes to etcd or to the embedded store
     Serve(Box<ServeArgs>),
-    /// Serve only the embedded store, with etcd's gRPC API, on loopback
+    /// Serve only the embedded store, with etcd's gRPC API, on loopback; or save, restore, check or defragment one
     Store(Box<StoreArgs>),
     /// Make what a cluster needs to be extended by this server, as its APIServices say
     Aggregate(ManifestsArgs),
@@ -96,6 +97,9 @@ pub(super) struct ServeArgs {
     /// [default: ./watchcache-data]
     #[arg(long, value_name = "DIR", conflicts_with = "etcd_servers", help_heading = "etcd")]
     pub(super) data_dir: Option<PathBuf>,
+    /// Bytes of changes, a number or one with Ki, Mi or Gi, above which the embedded store refuses to put more until some are deleted and compacted; 0 = as many as the disk takes
+    #[arg(long, default_value = "0", value_parser = bytes, value_name = "BYTES", conflicts_with = "etcd_servers", help_heading = "etcd")]
+    pub(super) quota_backend_bytes: u64,
     /// Prefix of all keys of objects in etcd; the same as kube-apiserver's
     #[arg(long, default_value = "/registry", value_name = "PREFIX", help_heading = "etcd")]
     pub(super) etcd_prefix: String,
@@ -427,7 +431,10 @@ pub(super) struct ServeArgs {
 
 /// Flags of `watchcache store`. Those that etcd has too carry its names.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct StoreArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<StoreCommand>,
     /// Addresses to listen on, comma separated: http://127.0.0.1:port, http://[::1]:port or http://localhost:port
     #[arg(long, value_delimiter = ',', default_value = "http://127.0.0.1:2379", value_name = "URL,...")]
     pub(super) listen_client_urls: Vec<String>,
@@ -437,6 +444,9 @@ pub(super) struct StoreArgs {
     /// Age of the history that is kept (Go duration); 0 = all of it, until a client compacts
     #[arg(long, default_value = "0", value_parser = duration::parse, value_name = "DURATION")]
     pub(super) auto_compaction_retention: Duration,
+    /// Bytes of changes, a number or one with Ki, Mi or Gi, above which nothing is put until some are deleted and compacted; 0 = as many as the disk takes
+    #[arg(long, default_value = "0", value_parser = bytes, value_name = "BYTES")]
+    pub(super) quota_backend_bytes: u64,
     /// Time between progress notifications on a quiet watch that asked for them (Go duration)
     #[arg(long, default_value = "10m", value_parser = duration::parse, value_name = "DURATION")]
     pub(super) watch_progress_notify_interval: Duration,

@@ -23,6 +23,8 @@ pub struct Embedded {
     pub data_dir: PathBuf,
     /// Whether the objects are in memory only.
     pub in_memory: bool,
+    /// Bytes of changes above which nothing is put; zero = no such limit.
+    pub quota_bytes: u64,
 }
 
 /// Everything `watchcache store` runs with.
@@ -38,13 +40,15 @@ pub struct StoreAlone {
     pub in_memory: bool,
     /// History that is kept; zero = until a client compacts. Default zero, as etcd's.
     pub auto_compaction_retention: Duration,
+    /// Bytes of changes above which nothing is put; zero = no such limit.
+    pub quota_bytes: u64,
     /// Period of unasked progress. Default 10 min, etcd's.
     pub progress_interval: Duration,
     pub log: Log,
 }
 
 pub(super) fn embedded(args: &ServeArgs) -> Embedded {
-    Embedded { data_dir: args.data_dir.clone().unwrap_or_else(|| DATA_DIR.into()), in_memory: false }
+    Embedded { data_dir: args.data_dir.clone().unwrap_or_else(|| DATA_DIR.into()), in_memory: false, quota_bytes: args.quota_backend_bytes }
 }
 
 /// Whether the store is to be in memory. Then the directory becomes one in memory for what must be in files: keys and certificates that the server makes.
@@ -65,6 +69,7 @@ pub(super) fn check(args: StoreArgs) -> Result<StoreAlone, String> {
         in_memory: args.data_dir == Path::new(MEMORY),
         data_dir: args.data_dir,
         auto_compaction_retention: args.auto_compaction_retention,
+        quota_bytes: args.quota_backend_bytes,
         progress_interval: not_zero("--watch-progress-notify-interval", args.watch_progress_notify_interval)?,
         log: log(&args.log)?,
     })

@@ -82,6 +82,15 @@ pub(super) fn only_reads(request: &TxnRequest) -> bool {
     request.success.iter().chain(&request.failure).all(|op| matches!(op.request, Some(Request::RequestRange(_))))
 }
 
+/// Whether any branch puts something.
+pub(super) fn puts(request: &TxnRequest) -> bool {
+    request.success.iter().chain(&request.failure).any(|op| match &op.request {
+        Some(Request::RequestPut(_)) => true,
+        Some(Request::RequestTxn(txn)) => puts(txn),
+        _ => false,
+    })
+}
+
 fn check_ops(request: &TxnRequest, ops_max: usize) -> Result<(), Refusal> {
     let ops = request.compare.len().max(request.success.len()).max(request.failure.len());
     if ops > ops_max {

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! lock         held as long as the store is open
-//! format       one line: whose directory this is and which version; "new" until the database is there
+//! format       one line: whose directory this is and which version; "new" until the database is there, "restoring" until a restore is complete
 //! store.redb   the database
+//! store.sock   where the commands of this machine reach the store while it is open
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -18,8 +19,15 @@ const FORMAT_FILE: &str = "format";
 /// Written beside `format`, then renamed over it.
 const FORMAT_TEMPORARY: &str = "format.new";
 const DATABASE: &str = "store.redb";
+/// A database that is being made, by a restore or a defragmentation, to take the place of `store.redb`.
+const DATABASE_TEMPORARY: &str = "store.redb.new";
+const SOCKET: &str = "store.sock";
 /// How the line in `format` begins.
 const TITLE: &str = "watchcache store";
+/// How it ends before there is a database …
+const NEW: &str = "new";
+/// … and while a restore makes one.
+const RESTORING: &str = "restoring";
 /// Layout of the directory and the database.
 const VERSION: u64 = 1;
 /// Only the owner: there are Secrets in it.
@@ -33,40 +41,106 @@ pub(super) struct Directory {
     _lock: File,
     /// No database was ever finished in it.
     is_new: bool,
+    /// It was not there before.
+    is_made: bool,
 }
 
 impl Directory {
     /// Makes the directory when it is absent, and locks it. A directory of something else is not touched.
     pub(super) fn claim(path: &Path) -> Result<Self, StoreError> {
         let at = |error: io::Error| StoreError::io(path, &error);
+        let mut is_made = false;
         let mode = match fs::metadata(path) {
             Ok(found) if !found.is_dir() => return Err(StoreError::Foreign { path: path.to_owned(), found: "it is a file".into() }),
             Ok(found) => found.permissions().mode(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(path).map_err(at)?;
+                is_made = true;
                 DIR_MODE
             }
             Err(error) => return Err(at(error)),
         };
         recognise(path)?;
         warn_of_others(path, mode);
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path.join(LOCK)).map_err(at)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked(path.to_owned())),
-            Err(TryLockError::Error(error)) => return Err(at(error)),
-        }
+        let lock = lock(path)?;
         // Under the lock: another process may have been faster.
-        let is_new = recognise(path)?;
-        let directory = Self { path: path.to_owned(), _lock: lock, is_new };
+        let is_new = match recognise(path)? {
+            Content::Nothing => true,
+            Content::Store => false,
+            Content::Restoring => return Err(StoreError::HalfRestored(path.to_owned())),
+        };
+        let directory = Self { path: path.to_owned(), _lock: lock, is_new, is_made };
         if is_new {
-            directory.write_format(" new").map_err(at)?;
+            directory.write_format(NEW).map_err(at)?;
             // A database that was begun and never used.
             remove_if_there(&directory.database()).map_err(at)?;
         } else if !directory.database().is_file() {
             return Err(StoreError::corrupt(path, format_args!("{DATABASE} is not there, but {FORMAT_FILE} says that it was")));
         }
+        // What a process left that was killed.
+        [directory.temporary_database(), directory.socket()].iter().try_for_each(|left| remove_if_there(left)).map_err(at)?;
         Ok(directory)
+    }
+
+    /// Locks the directory of a store; one that holds none is not changed.
+    pub(super) fn claim_existing(path: &Path) -> Result<Self, StoreError> {
+        match fs::metadata(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::io(path, &error)),
+            Ok(found) if found.is_dir() && recognise(path)? != Content::Nothing => Self::claim(path),
+            _ => Err(StoreError::Absent(path.to_owned())),
+        }
+    }
+
+    /// Makes the directory for a restore, or takes an empty one, or one in which a restore was cut off. Until [`Directory::finish`] nobody else opens it.
+    pub(super) fn claim_for_restore(path: &Path) -> Result<Self, StoreError> {
+        let at = |error: io::Error| StoreError::io(path, &error);
+        let is_made = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Ok(found) if !found.is_dir() => return Err(StoreError::Foreign { path: path.to_owned(), found: "it is a file".into() }),
+            found => found.map(|_| false).map_err(at)?,
+        };
+        if is_made {
+            make(path).map_err(at)?;
+        }
+        let free = |content| if content == Content::Store { Err(StoreError::Taken(path.to_owned())) } else { Ok(()) };
+        let seen = recognise(path)?;
+        if let Content::Store = seen {
+            // In use, or only there.
+            lock(path)?;
+        }
+        free(seen)?;
+        let lock = lock(path)?;
+        free(recognise(path)?)?;
+        let directory = Self { path: path.to_owned(), _lock: lock, is_new: true, is_made };
+        directory.write_format(RESTORING).map_err(at)?;
+        [directory.database(), directory.temporary_database()].iter().try_for_each(|left| remove_if_there(left)).map_err(at)?;
+        Ok(directory)
+    }
+
+    /// Removes what a restore has made in a directory that has nothing else; the directory too, if it was not there before.
+    pub(super) fn clear(self) {
+        for name in [DATABASE, DATABASE_TEMPORARY, FORMAT_TEMPORARY, FORMAT_FILE, LOCK] {
+            // What is left is told by the error that led here.
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        if self.is_made {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Makes the file of a database that is to take the place of the other one.
+    pub(super) fn create_temporary(path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+    }
+
+    /// Puts the database of a restore into its place: from now on the directory holds a store.
+    pub(super) fn put_database(&mut self) -> Result<(), StoreError> {
+        let at = |error: io::Error| StoreError::io(&self.path, &error);
+        let temporary = self.temporary_database();
+        File::open(&temporary).and_then(|file| file.sync_all()).map_err(at)?;
+        fs::rename(&temporary, self.database()).map_err(at)?;
+        sync_directory(&self.path).map_err(at)?;
+        self.finish()
     }
 
     /// The database's file, readable and writable; made when the directory is new.
@@ -89,22 +163,64 @@ impl Directory {
         self.path.join(DATABASE)
     }
 
+    pub(super) fn temporary_database(&self) -> PathBuf {
+        temporary_beside(&self.database())
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        Self::socket_in(&self.path)
+    }
+
+    /// Where the store of a directory is reached.
+    pub(super) fn socket_in(path: &Path) -> PathBuf {
+        path.join(SOCKET)
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    fn write_format(&self, suffix: &str) -> io::Result<()> {
+    fn write_format(&self, state: &str) -> io::Result<()> {
         let temporary = self.path.join(FORMAT_TEMPORARY);
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temporary)?;
-        writeln!(file, "{TITLE} {VERSION}{suffix}")?;
+        let line = [TITLE, &VERSION.to_string(), state].join(" ");
+        writeln!(file, "{}", line.trim_end())?;
         file.sync_all()?;
         fs::rename(&temporary, self.path.join(FORMAT_FILE))?;
         sync_directory(&self.path)
     }
 }
 
-/// Whether the directory waits for its first database; refuses one of somebody else.
-fn recognise(path: &Path) -> Result<bool, StoreError> {
+impl Drop for Directory {
+    /// While nobody else can have the directory: the next one makes its own socket there.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.socket());
+    }
+}
+
+/// What is in a directory of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// It waits for its first database.
+    Nothing,
+    Store,
+    /// A restore is at work, or was cut off.
+    Restoring,
+}
+
+/// Takes the lock of a directory.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let at = |error: io::Error| StoreError::io(path, &error);
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path.join(LOCK)).map_err(at)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(at(error)),
+    }
+}
+
+/// Says what is in the directory; refuses one of somebody else.
+fn recognise(path: &Path) -> Result<Content, StoreError> {
     let at = |error: io::Error| StoreError::io(path, &error);
     let text = match fs::read_to_string(path.join(FORMAT_FILE)) {
         Ok(text) => text,
@@ -118,18 +234,22 @@ fn recognise(path: &Path) -> Result<bool, StoreError> {
     if version > VERSION {
         return Err(StoreError::Newer { path: path.to_owned(), found: version, known: VERSION });
     }
-    Ok(words.next() == Some("new"))
+    Ok(match words.next() {
+        Some(NEW) => Content::Nothing,
+        Some(RESTORING) => Content::Restoring,
+        _ => Content::Store,
+    })
 }
 
 /// Without a format: nothing but what we make before it.
-fn only_ours(path: &Path) -> io::Result<Result<bool, StoreError>> {
+fn only_ours(path: &Path) -> io::Result<Result<Content, StoreError>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         if name != LOCK && name != FORMAT_TEMPORARY {
             return Ok(Err(foreign(path, &name.to_string_lossy())));
         }
     }
-    Ok(Ok(true))
+    Ok(Ok(Content::Nothing))
 }
 
 fn foreign(path: &Path, name: &str) -> StoreError {
@@ -138,13 +258,28 @@ fn foreign(path: &Path, name: &str) -> StoreError {
 
 fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIR_MODE).create(path)?;
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+    sync_parent(path)
+}
+
+/// Where a database is made that is to take the place of this one.
+pub(super) fn temporary_beside(database: &Path) -> PathBuf {
+    database.with_file_name(DATABASE_TEMPORARY)
+}
+
+/// Bytes that the disk of a file or directory has left for us.
+pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// What has a new name keeps it after a power loss.
+pub(super) fn sync_parent(file: &Path) -> io::Result<()> {
+    match file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) => sync_directory(parent),
         None => sync_directory(Path::new(".")),
     }
 }
 
-/// What is named in it stays named after a power loss.
 fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

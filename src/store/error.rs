@@ -1,4 +1,4 @@
-//! Why a store does not open. Each error is one line for a person, and nothing has been overwritten.
+//! Why a store does not open, or is not saved or restored. Each error is one line for a person, and nothing has been overwritten.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,42 @@ pub enum StoreError {
         /// The system's words.
         problem: String,
     },
+    /// There is no store in it.
+    #[error("data directory {}: there is no store in it", .0.display())]
+    Absent(PathBuf),
+    /// A restore would have to overwrite what is there.
+    #[error("data directory {}: there is a store in it already; name another directory, or move it away", .0.display())]
+    Taken(PathBuf),
+    /// A restore did not come to its end.
+    #[error("data directory {}: a restore into it was cut off; restore once more", .0.display())]
+    HalfRestored(PathBuf),
+    /// It was closed meanwhile.
+    #[error("{0}")]
+    Closed(String),
+    /// Another process has it open and cannot be reached.
+    #[error("data directory {}: in use by another process, which has no socket there ({}); name where it listens (--endpoint), or stop it", path.display(), socket.display())]
+    Hidden {
+        /// The directory.
+        path: PathBuf,
+        /// Where its socket should be.
+        socket: PathBuf,
+    },
+    /// A running store does not answer.
+    #[error("the store at {address}: {problem}")]
+    Unreachable {
+        /// Where it should be.
+        address: String,
+        /// What was said instead.
+        problem: String,
+    },
+    /// A backup cannot be made or used.
+    #[error("backup {}: {problem}", path.display())]
+    Backup {
+        /// The backup.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// No thread for the writer.
     #[error("the store's writer cannot start: {0}")]
     Thread(io::Error),
@@ -63,6 +99,10 @@ impl StoreError {
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Self::ReadOnly { path, problem },
             _ => Self::Io { path, problem },
         }
+    }
+
+    pub(super) fn backup(path: &Path, problem: impl std::fmt::Display) -> Self {
+        Self::Backup { path: path.to_owned(), problem: one_line(&problem.to_string()) }
     }
 
     pub(super) fn corrupt(path: &Path, problem: impl std::fmt::Display) -> Self {

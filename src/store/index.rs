@@ -43,6 +43,11 @@ impl Index {
         self.live.get_key_value(key).map(|(key, _)| key.clone())
     }
 
+    /// How many keys there are.
+    pub(super) fn count(&self) -> usize {
+        self.live.len()
+    }
+
     /// A key as it was after `revision`.
     pub(super) fn at(&self, key: &Bytes, revision: i64) -> Option<Version> {
         let last = At { key: key.clone(), place: Place { main: revision, sub: u32::MAX } };

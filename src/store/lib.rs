@@ -8,7 +8,9 @@
 //! Invariants: nothing is shown before it is durable (writer); a snapshot's index and log are of one commit (state); a watch is told of
 //! every revision once, whole and in order (watch, stream); a storage that failed is not written to again (state).
 
+mod archive;
 mod check;
+mod defragment;
 mod directory;
 mod error;
 mod index;
@@ -18,10 +20,14 @@ mod listen;
 mod log;
 mod open;
 mod refusal;
+mod remote;
+mod restore;
 mod retention;
+mod save;
 mod service;
 mod service_lease;
 mod service_other;
+mod snapshot;
 mod state;
 mod stream;
 #[cfg(test)]
@@ -43,6 +49,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch as watch_channel};
 
 pub use error::StoreError;
+pub use remote::Remote;
+pub use restore::restore;
+pub use save::{Backup, check_backup, save};
+pub use state::Size;
 
 use directory::Directory;
 use retention::Retention;
@@ -61,6 +71,19 @@ pub struct StoreConfig {
     pub client_urls: Vec<String>,
     /// Pages kept in memory, in bytes. Default 256 MiB.
     pub cache_bytes: usize,
+    /// Bytes of changes that are kept; when there are more, nothing is put until some are deleted and compacted. Zero: as many as the disk takes.
+    pub quota_bytes: u64,
+}
+
+/// How far something is that takes its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is done, as "saving".
+    pub what: &'static str,
+    /// Bytes.
+    pub done: u64,
+    /// About how many it will be.
+    pub total: u64,
 }
 
 impl Default for StoreConfig {
@@ -70,6 +93,7 @@ impl Default for StoreConfig {
             progress_interval: Duration::from_secs(600),
             client_urls: Vec::new(),
             cache_bytes: 256 << 20,
+            quota_bytes: 0,
         }
     }
 }
@@ -85,7 +109,19 @@ impl Store {
     /// # Errors
     /// Everything that keeps it from being used, in one line; nothing has been overwritten then.
     pub fn open(dir: &Path, config: StoreConfig) -> Result<Self, StoreError> {
-        let mut directory = Directory::claim(dir)?;
+        Self::open_claimed(Directory::claim(dir)?, config)
+    }
+
+    /// The same for a directory that has a store in it already.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`], and that there is none.
+    pub fn open_existing(dir: &Path, config: StoreConfig) -> Result<Self, StoreError> {
+        Self::open_claimed(Directory::claim_existing(dir)?, config)
+    }
+
+    fn open_claimed(mut directory: Directory, config: StoreConfig) -> Result<Self, StoreError> {
+        let dir = &directory.path().to_owned();
         let file = directory.open_database()?;
         let backend = FileBackend::new(file).map_err(|error| StoreError::database(dir, error.into()))?;
         let opened = open::open(dir, backend, config.cache_bytes, Instant::now())?;
@@ -112,9 +148,11 @@ impl Store {
     }
 
     fn start(opened: open::Opened, config: StoreConfig, file: Option<PathBuf>, directory: Option<Directory>) -> Result<Self, StoreError> {
-        let open::Opened { database, work, cluster_id, member_id } = opened;
+        let open::Opened { database, mut work, cluster_id, member_id } = opened;
+        work.quota = config.quota_bytes;
         let path = directory.as_ref().map_or(PathBuf::from("(no directory)"), |directory| directory.path().to_owned());
-        let first = writer::snapshot(&database, &work).map_err(|fault| StoreError::corrupt(&path, format_args!("{fault:?}")))?;
+        let token = Arc::default();
+        let first = writer::snapshot(&database, &work, &token).map_err(|fault| StoreError::corrupt(&path, format_args!("{fault:?}")))?;
         let (asks, asked) = mpsc::channel(WAITING_COUNT_MAX);
         let facts = Facts {
             cluster_id,
@@ -122,11 +160,13 @@ impl Store {
             client_urls: config.client_urls,
             progress_interval: config.progress_interval.max(PROGRESS_MIN),
             file,
+            quota: config.quota_bytes,
+            cache_bytes: config.cache_bytes,
         };
-        let shared = Arc::new(Shared::new(facts, first, asks));
+        let shared = Arc::new(Shared::new(facts, first, work.log_bytes, asks));
         let period = config.auto_compaction_retention;
         let retention = (!period.is_zero()).then(|| Retention::new(period, Instant::now()));
-        let writer = Writer::new(database, work, shared.clone(), asked, retention);
+        let writer = Writer::new(database, work, token, shared.clone(), asked, retention);
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StoreError::Thread)?;
         let bell = Bell(shared.clone());
         let run = move || {
@@ -141,6 +181,12 @@ impl Store {
         };
         std::thread::Builder::new().name("store".into()).spawn(run).map_err(StoreError::Thread)?;
         Ok(Self { service: Service { shared } })
+    }
+
+    /// The way of a command to this store.
+    #[must_use]
+    pub fn here(&self) -> Remote {
+        Remote::new(self.channel(), "this process".to_owned())
     }
 
     /// A way for etcd's client to reach the store without a port.
@@ -165,6 +211,27 @@ impl Store {
         listen::serve(&self.service, listeners, stopped).await
     }
 
+    /// Serves the same on `store.sock` in the data directory, for this user alone, until `stopped` is true: what a backup goes through while the store is
+    /// open. A store without a directory has none. One line in the log tells when the file system takes no sockets, or a path that is too long for one.
+    pub fn serve_socket(&self, stopped: watch_channel::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
+        let service = self.service.clone();
+        async move {
+            let Some(path) = service.shared.file.as_ref().and_then(|file| file.parent()).map(Directory::socket_in) else { return };
+            if let Err(error) = listen::serve_socket(&service, &path, stopped).await {
+                tracing::warn!(%error, path = %path.display(), "no socket of the embedded store: it can be backed up only when it is stopped, or over a listener");
+            }
+        }
+    }
+
+    /// Returns the newest revision, that of the last compaction (-1 before the first), and how many keys there are.
+    ///
+    /// # Errors
+    /// When the store is closed.
+    pub fn contents(&self) -> Result<(i64, i64, usize), StoreError> {
+        let state = self.service.shared.state().map_err(|refusal| StoreError::Closed(refusal.to_string()))?;
+        Ok((state.revision, state.compacted, state.index.count()))
+    }
+
     /// Ends with the reason when the storage has failed. From then on every write is refused, and reads and watches show what was durable as far as it is
     /// in memory; a new process must look at what is on disk. Never ends on a store that is well or closed.
     pub async fn failed(&self) -> Arc<str> {
@@ -181,6 +248,12 @@ impl Store {
     pub fn pulse(&self) -> impl Fn() -> Option<Duration> + Send + Sync + use<> {
         let shared = self.service.shared.clone();
         move || shared.writing_for()
+    }
+
+    /// Returns a way to ask what the store takes on disk.
+    pub fn sizes(&self) -> impl Fn() -> Size + Send + Sync + use<> {
+        let shared = self.service.shared.clone();
+        move || shared.size()
     }
 
     /// Answers what has been asked, then closes the database. Requests from now on are refused. Later calls do nothing.

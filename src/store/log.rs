@@ -28,6 +28,14 @@ const PUT: u8 = 1;
 /// Kind, three numbers, length of the key.
 const HEAD: usize = 1 + 3 * 8 + 4;
 
+/// Bytes of a place as a key of the log.
+const PLACE_BYTES: u64 = 8 + 4;
+
+/// What a change takes in the log, without what pages and trees add to it.
+pub(super) fn stored_bytes(record: &[u8]) -> u64 {
+    PLACE_BYTES + record.len() as u64
+}
+
 /// Where a change is: etcd's revision pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
@@ -70,6 +78,12 @@ impl Event {
 }
 
 impl<'a> Record<'a> {
+    /// What it takes in the log.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let bytes = self.put.map_or(1 + self.key.len(), |(_, value)| HEAD + self.key.len() + value.len());
+        PLACE_BYTES + bytes as u64
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let Some((version, value)) = self.put else {
             return [&[TOMBSTONE], self.key].concat();
@@ -155,6 +169,7 @@ mod tests {
             let record = Record { key: key.as_bytes(), put: put.then_some((version, value.as_bytes())) };
             let written = record.encode();
             prop_assert_eq!(Record::decode(place, &written), Some(record));
+            prop_assert_eq!(record.stored_bytes(), stored_bytes(&written));
         }
 
         #[test]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use imbl::Vector;
-use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError};
+use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError, WriteTransaction};
 
 use super::error::StoreError;
 use super::index::{Index, Superseded};
@@ -51,19 +51,25 @@ fn initialise(database: &Database) -> Result<(), redb::Error> {
     {
         txn.open_table(LOG)?;
         txn.open_table(LEASES)?;
-        let mut meta = txn.open_table(META)?;
-        meta.insert(META_FORMAT, FORMAT)?;
-        meta.insert(META_CLUSTER, random_id())?;
-        meta.insert(META_MEMBER, random_id())?;
-        meta.insert(META_REVISION, FIRST_REVISION)?;
-        meta.insert(META_COMPACTED, NEVER_COMPACTED)?;
     }
+    identify(&txn, [random_id(), random_id()], FIRST_REVISION, NEVER_COMPACTED)?;
     txn.commit()?;
     Ok(())
 }
 
+/// Writes whose store it is, cluster and member, and how far it is.
+pub(super) fn identify(txn: &WriteTransaction, [cluster, member]: [i64; 2], revision: i64, compacted: i64) -> Result<(), redb::Error> {
+    let mut meta = txn.open_table(META)?;
+    for (name, number) in
+        [(META_FORMAT, FORMAT), (META_CLUSTER, cluster), (META_MEMBER, member), (META_REVISION, revision), (META_COMPACTED, compacted)]
+    {
+        meta.insert(name, number)?;
+    }
+    Ok(())
+}
+
 /// Not 0, which is nobody in etcd; positive, since some tools show it as a signed number.
-fn random_id() -> i64 {
+pub(super) fn random_id() -> i64 {
     rand::random_range(1..=i64::MAX)
 }
 
@@ -71,10 +77,7 @@ fn random_id() -> i64 {
 type Problem = String;
 
 fn load(database: &Database, now: Instant) -> Result<(Working, [i64; 2]), Problem> {
-    let told = |fault: Fault| match fault {
-        Fault::Broken(why) | Fault::Full(why) => why.to_string(),
-        Fault::Refused(refusal) => refusal.to_string(),
-    };
+    let told = |fault: Fault| fault.text().to_string();
     let read = database.begin_read().map_err(|error| error.to_string())?;
     let absent = |error: TableError| error.to_string();
     let (log, meta, lease_table) =
@@ -89,21 +92,23 @@ fn load(database: &Database, now: Instant) -> Result<(Working, [i64; 2]), Proble
         return Err(format!("its tables are of format {format}, this program knows {FORMAT}"));
     }
     let (revision, compacted) = (number(META_REVISION)?, number(META_COMPACTED)?);
-    let (index, superseded) = read_log(&log, revision).map_err(told)?;
+    let (index, superseded, log_bytes) = read_log(&log, revision).map_err(told)?;
     let mut leases = Leases::default();
     for entry in lease_table.iter().map_err(|error| error.to_string())? {
         let (id, ttl) = entry.map_err(|error| error.to_string())?;
         leases.restore(id.value(), ttl.value(), now);
     }
     index.each(|(key, version)| leases.attach(version.lease, key));
-    let work = Working { index, superseded, leases, revision, compacted, recent: Vector::new(), recent_bytes: 0 };
+    let work = Working { index, superseded, leases, revision, compacted, recent: Vector::new(), recent_bytes: 0, log_bytes, quota: 0 };
     Ok((work, [number(META_CLUSTER)?, number(META_MEMBER)?]))
 }
 
-/// Every change again, as it was applied.
-fn read_log(log: &impl Log, revision: i64) -> Result<(Index, Superseded), Fault> {
+/// Every change again, as it was applied; and the bytes of all.
+fn read_log(log: &impl Log, revision: i64) -> Result<(Index, Superseded, u64), Fault> {
+    let mut log_bytes = 0;
     let (mut index, mut superseded, mut at, mut beyond) = (Index::default(), Superseded::default(), 0, None);
     log.scan(i64::MIN, i64::MAX, |place, record| {
+        log_bytes += record.stored_bytes();
         if place.main != at {
             superseded.end_revision();
             at = place.main;
@@ -122,6 +127,6 @@ fn read_log(log: &impl Log, revision: i64) -> Result<(Index, Superseded), Fault>
     superseded.end_revision();
     match beyond {
         Some(found) => Err(Fault::broken(format_args!("it has a change of revision {found}, but says that it ends at {revision}"))),
-        None => Ok((index, superseded)),
+        None => Ok((index, superseded, log_bytes)),
     }
 }

@@ -44,6 +44,11 @@ pub(super) enum Refusal {
     /// What etcd says of writes once its disk is full, until somebody has made room.
     #[error("etcdserver: mvcc: database space exceeded")]
     NoSpace,
+    /// As many backups are being sent as may be.
+    #[error("etcdserver: too many requests")]
+    TooManySnapshots,
+    #[error("the store goes on in the file that it had: {0}")]
+    NotDefragmented(Arc<str>),
     /// The storage has failed in another way; the text says how.
     #[error("etcdserver: the storage has failed: {0}")]
     Failed(Arc<str>),
@@ -65,6 +70,14 @@ impl Fault {
     /// What the storage has cannot be right.
     pub(super) fn broken(error: impl std::fmt::Display) -> Self {
         Self::Broken(error.to_string().into())
+    }
+
+    /// What is wrong.
+    pub(super) fn text(&self) -> Arc<str> {
+        match self {
+            Self::Refused(refusal) => refusal.to_string().into(),
+            Self::Broken(why) | Self::Full(why) => why.clone(),
+        }
     }
 
     /// The storage failed.
@@ -107,8 +120,8 @@ impl Refusal {
             Self::TooManyOps | Self::DuplicateKey | Self::InvalidSort | Self::TooLarge => Code::InvalidArgument,
             Self::Compacted | Self::Future | Self::LeaseTtlTooLarge => Code::OutOfRange,
             Self::LeaseNotFound => Code::NotFound,
-            Self::LeaseExists => Code::FailedPrecondition,
-            Self::TooLargeMessage(..) | Self::NoSpace => Code::ResourceExhausted,
+            Self::LeaseExists | Self::NotDefragmented(_) => Code::FailedPrecondition,
+            Self::TooLargeMessage(..) | Self::NoSpace | Self::TooManySnapshots => Code::ResourceExhausted,
             // Not `Unavailable`: what can still be read is read here and nowhere else.
             Self::Failed(_) => Code::Internal,
             Self::Stopped(_) => Code::Unavailable,

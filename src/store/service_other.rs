@@ -1,17 +1,16 @@
-//! etcd's Maintenance and Cluster services, as far as they make sense for one node without alarms, snapshots and peers.
-
-use std::fs;
+//! etcd's Maintenance and Cluster services, as far as they make sense for one node without alarms and peers.
 
 use proto::{
     AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest,
     HashKvResponse, HashRequest, HashResponse, Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
     MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest, MemberUpdateResponse,
-    MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse, cluster_server::Cluster,
+    MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, StatusRequest, StatusResponse, cluster_server::Cluster,
     maintenance_server::Maintenance,
 };
 use tonic::{Request, Response, Status};
 
-use super::service::{NoStream, Service};
+use super::service::Service;
+use super::{defragment, snapshot};
 
 /// The etcd that we say we are. Progress requests are trusted from 3.5.13 on; 3.7 would promise RangeStream, which is not served.
 const ETCD_VERSION: &str = "3.6.8";
@@ -38,13 +37,13 @@ impl Maintenance for Service {
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let revision = self.shared.state()?.revision;
         let index = u64::try_from(revision).unwrap_or(0);
-        let bytes = self.shared.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let [file, in_use, quota] = self.shared.size().numbers().map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         Ok(Response::new(StatusResponse {
             header: Some(self.shared.header(revision)),
             version: ETCD_VERSION.to_owned(),
-            db_size: bytes,
-            db_size_in_use: bytes,
+            db_size: file,
+            db_size_in_use: in_use,
+            db_size_quota: quota,
             leader: self.shared.member_id,
             raft_index: index,
             raft_applied_index: index,
@@ -55,8 +54,11 @@ impl Maintenance for Service {
         }))
     }
 
-    /// Does nothing: pages that compaction frees are used again, and the file shrinks only while nobody reads.
+    /// Answers when the store is in a new file; it goes on meanwhile.
     async fn defragment(&self, _: Request<DefragmentRequest>) -> Result<Response<DefragmentResponse>, Status> {
+        // In a task of its own: a client that leaves half-way must not leave the writer half-way.
+        let run = tokio::spawn(defragment::run(self.shared.clone())).await;
+        run.map_err(|_| Status::internal("it has ended by a fault of its own"))??;
         let header = Some(self.shared.header(self.shared.state()?.revision));
         Ok(Response::new(DefragmentResponse { header }))
     }
@@ -69,10 +71,10 @@ impl Maintenance for Service {
         Err(absent("HashKV"))
     }
 
-    type SnapshotStream = NoStream<SnapshotResponse>;
+    type SnapshotStream = snapshot::Pieces;
 
     async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(absent("Snapshot"))
+        Ok(Response::new(snapshot::send(&self.shared, STORAGE_VERSION)?))
     }
 
     async fn move_leader(&self, _: Request<MoveLeaderRequest>) -> Result<Response<MoveLeaderResponse>, Status> {

@@ -1,7 +1,9 @@
 //! What is shared: the newest durable snapshot, whether the store lives, and the way to the writer. No decision is made here.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -21,6 +23,8 @@ use super::writer::{Ask, Reply, What};
 pub(super) const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Requests that may wait for the writer.
 pub(super) const WAITING_COUNT_MAX: usize = 4_096;
+/// Backups that are sent at once: each holds a thread, and the pages that it still has to read.
+const SNAPSHOTS_MAX: usize = 2;
 /// Reads that may wait for the disk or return much, at once: each holds a thread and what it has read.
 const HEAVY_READS_MAX: usize = 64;
 /// A single node has had its one election; a fresh etcd says 2 as well.
@@ -34,6 +38,10 @@ pub(super) struct State {
     pub(super) compacted: i64,
     pub(super) index: Index,
     pub(super) log: ReadOnlyTable<(i64, u32), &'static [u8]>,
+    /// Of the same commit, for backups.
+    pub(super) leases: ReadOnlyTable<i64, i64>,
+    /// Held as long as the database that `log` is in must be open: a defragmentation puts another one into its place.
+    pub(super) _database: Arc<()>,
     /// The last revisions, one batch each, without a gap up to `revision`; may be empty.
     pub(super) recent: Vector<Arc<Batch>>,
 }
@@ -67,12 +75,22 @@ pub(super) struct Shared {
     pub(super) progress_interval: Duration,
     /// The database's file, for its size.
     pub(super) file: Option<PathBuf>,
+    /// Bytes of the log above which nothing is put; 0 for none.
+    pub(super) quota: u64,
+    /// Pages of a database kept in memory, in bytes.
+    pub(super) cache_bytes: usize,
     state: ArcSwap<State>,
     changed: watch::Sender<i64>,
     life: watch::Sender<Life>,
     asks: mpsc::Sender<Ask>,
     room: Arc<Semaphore>,
     heavy: Semaphore,
+    /// Turns at sending backups.
+    pub(super) snapshots: Arc<Semaphore>,
+    /// The turn at a defragmentation.
+    pub(super) defragmentations: Arc<Semaphore>,
+    /// Bytes of the changes in the log.
+    log_bytes: AtomicU64,
     /// Since when the writer has been at the requests of one commit.
     writing: Mutex<Option<Instant>>,
 }
@@ -84,6 +102,26 @@ pub(super) struct Facts {
     pub(super) client_urls: Vec<String>,
     pub(super) progress_interval: Duration,
     pub(super) file: Option<PathBuf>,
+    pub(super) quota: u64,
+    pub(super) cache_bytes: usize,
+}
+
+/// What a store takes on disk, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The file.
+    pub file: u64,
+    /// The changes in it that are kept, without what pages and trees add to them.
+    pub in_use: u64,
+    /// How many bytes of changes may be kept before writes are refused; 0 for no such limit.
+    pub quota: u64,
+}
+
+impl Size {
+    /// File, in use, quota.
+    pub(super) fn numbers(self) -> [u64; 3] {
+        [self.file, self.in_use, self.quota]
+    }
 }
 
 impl State {
@@ -93,20 +131,25 @@ impl State {
 }
 
 impl Shared {
-    pub(super) fn new(facts: Facts, first: State, asks: mpsc::Sender<Ask>) -> Self {
-        let Facts { cluster_id, member_id, client_urls, progress_interval, file } = facts;
+    pub(super) fn new(facts: Facts, first: State, log_bytes: u64, asks: mpsc::Sender<Ask>) -> Self {
+        let Facts { cluster_id, member_id, client_urls, progress_interval, file, quota, cache_bytes } = facts;
         Self {
             cluster_id,
             member_id,
             client_urls,
             progress_interval,
             file,
+            quota,
+            cache_bytes,
             changed: watch::Sender::new(first.revision),
             state: ArcSwap::from_pointee(first),
             life: watch::Sender::new(Life::Running),
             asks,
             room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)),
             heavy: Semaphore::new(HEAVY_READS_MAX),
+            snapshots: Arc::new(Semaphore::new(SNAPSHOTS_MAX)),
+            defragmentations: Arc::new(Semaphore::new(1)),
+            log_bytes: AtomicU64::new(log_bytes),
             writing: Mutex::default(),
         }
     }
@@ -143,10 +186,18 @@ impl Shared {
     }
 
     /// Only the writer calls this, after a commit.
-    pub(super) fn publish(&self, state: State) {
+    pub(super) fn publish(&self, state: State, log_bytes: u64) {
         let revision = state.revision;
+        self.log_bytes.store(log_bytes, Ordering::Relaxed);
         self.state.store(Arc::new(state));
         self.changed.send_replace(revision);
+    }
+
+    /// What the store takes on disk.
+    pub(super) fn size(&self) -> Size {
+        let in_use = self.log_bytes.load(Ordering::Relaxed);
+        let file = self.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(in_use, |file| file.len());
+        Size { file, in_use, quota: self.quota }
     }
 
     /// Wakes at every publication.

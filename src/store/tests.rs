@@ -15,6 +15,7 @@ use tonic::{Code, Status};
 use super::{Store, StoreConfig};
 use etcd::Etcd;
 
+mod keeping;
 mod lives;
 mod model;
 mod our_client;

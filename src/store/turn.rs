@@ -11,10 +11,11 @@ use proto::{
 };
 use redb::{Table, WriteTransaction};
 
+use super::check::{put_bytes, puts, txn_bytes};
 use super::index::{Index, Superseded};
 use super::keys::KeyRange;
 use super::lease::Leases;
-use super::log::{Event, LEASES, LOG, Log, META, META_COMPACTED, META_REVISION, Place, Record, Version};
+use super::log::{Event, LEASES, LOG, Log, META, META_COMPACTED, META_REVISION, Place, Record, Version, stored_bytes};
 use super::refusal::{Fault, Refusal};
 use super::state::Batch;
 use super::txn::{Path, branch, check_put};
@@ -34,6 +35,10 @@ pub(super) struct Working {
     pub(super) compacted: i64,
     pub(super) recent: Vector<Arc<Batch>>,
     pub(super) recent_bytes: usize,
+    /// What the changes in the log take there.
+    pub(super) log_bytes: u64,
+    /// How many there may be before nothing is put any more; 0 for no such limit.
+    pub(super) quota: u64,
 }
 
 /// One write transaction's worth of requests.
@@ -63,6 +68,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn put(&mut self, put: PutRequest) -> Result<PutResponse, Fault> {
+        self.check_quota(put_bytes(&put))?;
         let leases = &self.work.leases;
         check_put(&self.view(), &put, &|id| leases.has(id))?;
         let response = self.write_put(put)?;
@@ -77,6 +83,9 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn txn(&mut self, txn: TxnRequest) -> Result<TxnResponse, Fault> {
+        if puts(&txn) {
+            self.check_quota(txn_bytes(&txn))?;
+        }
         let (view, leases) = (self.view(), &self.work.leases);
         let mut path = Path::choose(&view, &txn)?;
         path.check(&view, &txn, &|id| leases.has(id))?;
@@ -103,7 +112,9 @@ impl<'a> Turn<'a> {
     pub(super) fn sweep(&mut self, count: usize) -> Result<(), Fault> {
         for _ in 0..count {
             let Some((key, place)) = self.work.superseded.pop(self.work.compacted) else { break };
-            self.log.remove((place.main, place.sub))?;
+            if let Some(removed) = self.log.remove((place.main, place.sub))? {
+                self.work.log_bytes -= stored_bytes(removed.value());
+            }
             self.work.index.forget(key, place);
             self.dirty = true;
         }
@@ -111,6 +122,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn grant(&mut self, id: i64, ttl: i64, now: Instant) -> Result<(i64, i64), Fault> {
+        self.check_quota(0)?;
         let (id, ttl) = self.work.leases.grant(id, ttl, now)?;
         self.lease_table.insert(id, ttl)?;
         self.dirty = true;
@@ -134,6 +146,12 @@ impl<'a> Turn<'a> {
 
     pub(super) fn revision(&self) -> i64 {
         self.work.revision
+    }
+
+    /// Refuses what only adds to a log that is full; deletions and compactions make room.
+    fn check_quota(&self, bytes: usize) -> Result<(), Refusal> {
+        let is_full = self.work.quota != 0 && self.work.log_bytes + bytes as u64 > self.work.quota;
+        if is_full { Err(Refusal::NoSpace) } else { Ok(()) }
     }
 
     /// What a request sees: its own changes too.
@@ -163,7 +181,7 @@ impl<'a> Turn<'a> {
         let value = Bytes::from(value);
         let version = Version { place, created, number, lease };
         let record = Record { key: &key, put: Some((version, &value)) };
-        self.log.insert((place.main, place.sub), &record.encode()[..])?;
+        self.append(place, &record)?;
         self.work.index.put(&key, version, &mut self.work.superseded);
         if old_lease != lease {
             self.work.leases.detach(old_lease, &key);
@@ -189,10 +207,17 @@ impl<'a> Turn<'a> {
     fn remove(&mut self, key: &Bytes) -> Result<(), Fault> {
         let Some(old) = self.work.index.live(key).copied() else { return Ok(()) };
         let place = self.place();
-        self.log.insert((place.main, place.sub), &Record { key, put: None }.encode()[..])?;
+        self.append(place, &Record { key, put: None })?;
         self.work.index.delete(key, place, &mut self.work.superseded);
         self.work.leases.detach(old.lease, key);
         self.events.push(Event { key: key.clone(), put: None });
+        Ok(())
+    }
+
+    fn append(&mut self, place: Place, record: &Record<'_>) -> Result<(), Fault> {
+        let bytes = record.encode();
+        self.log.insert((place.main, place.sub), &bytes[..])?;
+        self.work.log_bytes += stored_bytes(&bytes);
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 //! the disk is for the next process to find out.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::mem::replace;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use proto::{
@@ -13,7 +14,8 @@ use proto::{
 use redb::{Database, Durability, ReadableDatabase};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use super::log::LOG;
+use super::defragment::{Copy, Unswapped};
+use super::log::{LEASES, LOG};
 use super::refusal::{Fault, Refusal};
 use super::retention::Retention;
 use super::state::{Life, Shared, State};
@@ -27,6 +29,8 @@ const TURN_BYTES_MAX: usize = 16 << 20;
 const SWEEP_COUNT_MAX: usize = 1_000;
 /// Leases that may end in one commit (etcd's `defaultLeaseRevokeRate` is 1,000 a second).
 const EXPIRE_COUNT_MAX: usize = 1_000;
+/// How often a writer that has nothing to do looks whether databases that were replaced can be closed.
+const RETIRED_LOOK: Duration = Duration::from_secs(1);
 /// Longest sleep of a writer that has nothing to do: a bound, not a beat.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
@@ -53,6 +57,10 @@ pub(super) enum What {
     KeepAlive(i64, Reply<i64>),
     TimeToLive(LeaseTimeToLiveRequest, Reply<LeaseTimeToLiveResponse>),
     Leases(Reply<Vec<i64>>),
+    /// Whether superfluous changes are removed from the log.
+    Sweep(bool, Reply<()>),
+    /// Goes on in a copy of the database.
+    Swap(Box<Copy>, Reply<()>),
     /// Ends the writer after what came before.
     Close(Reply<()>),
 }
@@ -73,6 +81,11 @@ pub(super) struct Writer {
     physical: Vec<(i64, Reply<CompactionResponse>)>,
     closing: Option<Reply<()>>,
     life: watch::Receiver<Life>,
+    sweeps: bool,
+    /// Held by the snapshots of the database.
+    token: Arc<()>,
+    /// Databases that another one has replaced, open as long as somebody holds a snapshot of them.
+    retired: Vec<(Database, Weak<()>)>,
 }
 
 /// Ends the store when its writer ends by a fault of its own.
@@ -88,12 +101,26 @@ impl Writer {
     pub(super) fn new(
         database: Database,
         work: Working,
+        token: Arc<()>,
         shared: Arc<Shared>,
         asks: mpsc::Receiver<Ask>,
         retention: Option<Retention>,
     ) -> Self {
         let life = shared.life();
-        Self { database, work, shared, asks, retention, waiting: VecDeque::new(), physical: Vec::new(), closing: None, life }
+        Self {
+            database,
+            work,
+            shared,
+            asks,
+            retention,
+            waiting: VecDeque::new(),
+            physical: Vec::new(),
+            closing: None,
+            life,
+            sweeps: true,
+            token,
+            retired: Vec::new(),
+        }
     }
 
     /// Works until it is told to close. The database is closed when this returns.
@@ -107,6 +134,7 @@ impl Writer {
                 self.shared.refuse(fault);
                 break;
             }
+            self.retired.retain(|(_, token)| token.strong_count() > 0);
         }
         if self.closing.is_none() {
             self.keep_for_readers().await;
@@ -136,11 +164,12 @@ impl Writer {
         if self.shared.stopped().is_some() {
             return false;
         }
-        if self.work.superseded.is_due(self.work.compacted) || !self.waiting.is_empty() {
+        if (self.sweeps && self.work.superseded.is_due(self.work.compacted)) || !self.waiting.is_empty() {
             self.take_more();
             return true;
         }
-        let alarm = [self.work.leases.next_end(), self.retention.as_ref().map(Retention::next)].into_iter().flatten().min();
+        let retired = (!self.retired.is_empty()).then(|| Instant::now() + RETIRED_LOOK);
+        let alarm = [self.work.leases.next_end(), self.retention.as_ref().map(Retention::next), retired].into_iter().flatten().min();
         let alarm = alarm.unwrap_or_else(|| Instant::now() + SLEEP_MAX);
         tokio::select! {
             asked = self.asks.recv() => match asked {
@@ -175,23 +204,30 @@ impl Writer {
             // A client may have compacted more.
             let _ = settled(turn.compact(revision))?;
         }
-        let mut bytes = 0;
+        let (mut bytes, mut swap) = (0, None);
         while let Some(ask) = self.waiting.pop_front() {
             bytes += ask.bytes;
             permits.push(ask.permit);
             match ask.what {
                 What::Close(reply) => self.closing = Some(reply),
+                What::Swap(copy, reply) => swap = Some((copy, reply)),
+                What::Sweep(on, reply) => {
+                    self.sweeps = on;
+                    answers.push(answer(reply, Ok(())));
+                }
                 What::Compact(request, reply) => match settled(turn.compact(request.revision))? {
                     Ok(()) if request.physical => self.physical.push((request.revision, reply)),
                     outcome => answers.push(answer(reply, outcome.map(|()| compacted_response(turn.revision())))),
                 },
                 what => answers.push(apply(&mut turn, what, now)?),
             }
-            if self.closing.is_some() || bytes >= TURN_BYTES_MAX {
+            if self.closing.is_some() || swap.is_some() || bytes >= TURN_BYTES_MAX {
                 break;
             }
         }
-        turn.sweep(SWEEP_COUNT_MAX)?;
+        if self.sweeps {
+            turn.sweep(SWEEP_COUNT_MAX)?;
+        }
         if turn.end()? {
             txn.commit().map_err(Fault::storage)?;
             self.publish()?;
@@ -200,12 +236,30 @@ impl Writer {
         }
         answers.into_iter().for_each(|answer| answer());
         self.answer_physical();
-        Ok(())
+        swap.map_or(Ok(()), |(copy, reply)| self.swap(*copy, reply))
     }
 
     fn publish(&self) -> Result<(), Fault> {
-        let state = snapshot(&self.database, &self.work)?;
-        self.shared.publish(state);
+        let state = snapshot(&self.database, &self.work, &self.token)?;
+        self.shared.publish(state, self.work.log_bytes);
+        Ok(())
+    }
+
+    fn swap(&mut self, copy: Copy, reply: Reply<()>) -> Result<(), Fault> {
+        let file = self.shared.file.clone().ok_or_else(|| Fault::broken("a copy of a store that has no file"))?;
+        let state = snapshot(&self.database, &self.work, &self.token)?;
+        let outcome = match copy.complete(&state, [self.shared.cluster_id, self.shared.member_id], &file) {
+            Ok(database) => {
+                let (old, token) = (replace(&mut self.database, database), replace(&mut self.token, Arc::default()));
+                self.retired.push((old, Arc::downgrade(&token)));
+                self.publish()?;
+                Ok(())
+            }
+            Err(Unswapped::Kept(why)) => Err(Refusal::NotDefragmented(why)),
+            Err(Unswapped::Unsure(fault)) => return Err(fault),
+        };
+        // Whoever asked may have left.
+        let _ = reply.send(outcome);
         Ok(())
     }
 
@@ -220,9 +274,17 @@ impl Writer {
 }
 
 /// The working snapshot as readers get it, after a commit.
-pub(super) fn snapshot(database: &Database, work: &Working) -> Result<State, Fault> {
-    let log = database.begin_read().map_err(Fault::storage)?.open_table(LOG)?;
-    Ok(State { revision: work.revision, compacted: work.compacted, index: work.index.clone(), log, recent: work.recent.clone() })
+pub(super) fn snapshot(database: &Database, work: &Working, token: &Arc<()>) -> Result<State, Fault> {
+    let read = database.begin_read().map_err(Fault::storage)?;
+    Ok(State {
+        revision: work.revision,
+        compacted: work.compacted,
+        index: work.index.clone(),
+        log: read.open_table(LOG)?,
+        leases: read.open_table(LEASES)?,
+        _database: token.clone(),
+        recent: work.recent.clone(),
+    })
 }
 
 fn expire(turn: &mut Turn<'_>, now: Instant) -> Result<(), Fault> {
@@ -247,7 +309,7 @@ fn apply(turn: &mut Turn<'_>, what: What, now: Instant) -> Result<Answer, Fault>
         What::KeepAlive(id, reply) => answer(reply, Ok(turn.leases().renew(id, now))),
         What::TimeToLive(request, reply) => answer(reply, Ok(time_to_live(turn, &request, now))),
         What::Leases(reply) => answer(reply, Ok(turn.leases().ids())),
-        What::Compact(..) | What::Close(_) => unreachable!("the caller's own"),
+        What::Compact(..) | What::Sweep(..) | What::Swap(..) | What::Close(_) => unreachable!("the caller's own"),
     })
 }
 

@@ -73,6 +73,12 @@ pub struct Metrics {
     pub store_failed: IntGauge,
     /// `watchcache_store_stalled`: 1 while the embedded store's disk does not take a write.
     pub store_stalled: IntGauge,
+    /// `watchcache_store_size_bytes`: the embedded store's file.
+    pub store_size: IntGauge,
+    /// `watchcache_store_free_bytes`: what of it no change that is kept takes.
+    pub store_free: IntGauge,
+    /// `watchcache_store_quota_bytes`: `--quota-backend-bytes`, 0 when there is none.
+    pub store_quota: IntGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
@@ -215,6 +221,15 @@ impl Metrics {
         ));
         let store_stalled = catalogue
             .add(gauge("watchcache_store_stalled", "1 while the disk of the embedded store has not taken a write for more than 5 s."));
+        let store_size = catalogue.add(gauge("watchcache_store_size_bytes", "Size of the embedded store's file."));
+        let store_free = catalogue.add(gauge(
+            "watchcache_store_free_bytes",
+            "Bytes of the embedded store's file that no kept change takes: free pages, the unused ends of others, and trees.",
+        ));
+        let store_quota = catalogue.add(gauge(
+            "watchcache_store_quota_bytes",
+            "Bytes of changes above which the embedded store takes no more, 0 without such a limit.",
+        ));
         let blocks = catalogue.counter(
             "watchcache_list_blocks_total",
             "Pieces of lists in gzip, by whether they were kept from before.",
@@ -281,6 +296,9 @@ impl Metrics {
             memory_given_up,
             store_failed,
             store_stalled,
+            store_size,
+            store_free,
+            store_quota,
             blocks_shared,
             blocks_compressed,
             head_bytes,

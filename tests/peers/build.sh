@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec (default: all of these); kube-scheduler, kubemark, e2e.test
+# KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, etcdctl, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec, protoc (default: all of these); kube-scheduler, kubemark, e2e.test
 # etcd-3.6 and etcd-3.5 are older releases of etcd, each in a folder of its name (OUT/etcd-3.5/etcd).
-# (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy is that of the
-# Debian or Ubuntu that this runs on: its packages are unpacked, not installed.
+# (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy and
+# protoc are those of the Debian or Ubuntu that this runs on: their packages are unpacked, not installed.
 set -euo pipefail
 
 etcd_version=v3.7.3
@@ -22,7 +22,7 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl oidc-provider helm haproxy h2spec)
+[ ${#parts[@]} -gt 0 ] || parts=(etcd etcdctl kube-apiserver kube-controller-manager kubectl oidc-provider helm haproxy h2spec protoc)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,13 +30,13 @@ trap 'rm -rf "$work"' EXIT
 # wanted PART: the version a part is built at.
 wanted() {
   case $1 in
-  etcd) echo "$etcd_version" ;;
+  etcd | etcdctl) echo "$etcd_version" ;;
   etcd-3.6) echo "$etcd_3_6_version" ;;
   etcd-3.5) echo "$etcd_3_5_version" ;;
   oidc-provider) echo "$oidc_version" ;;
   helm) echo "$helm_version" ;;
   h2spec) echo "$h2spec_version" ;;
-  haproxy) echo "of the system" ;;
+  haproxy | protoc) echo "of the system" ;;
   *) echo "v$kube_version" ;;
   esac
 }
@@ -95,22 +95,34 @@ build_h2spec() {
   echo "$h2spec_version" > "$out/.h2spec.version"
 }
 
-# What apt would install for it, unpacked beside the program.
-unpack_haproxy() {
-  local packages root=$out/haproxy.root
-  mkdir -p "$work/packages"
-  cd "$work/packages"
-  apt-cache show haproxy > /dev/null 2>&1 || quietly apt-get update
-  packages=$(apt-get install --reinstall --print-uris --no-install-recommends -qq haproxy | cut -d' ' -f2 | cut -d_ -f1)
+build_etcdctl() {
+  mkdir -p "$work/etcdctl"
+  cd "$work/etcdctl"
+  printf 'module peer/etcdctl\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/etcdctl/v3 %s\n' "$etcd_version" > go.mod
+  printf 'package main\n\nimport "go.etcd.io/etcd/etcdctl/v3/ctlv3"\n\nfunc main() { ctlv3.MustStart() }\n' > main.go
+  quietly go mod tidy
+  quietly go build -ldflags "-s -w" -o "$out/etcdctl" .
+}
+
+# unpack NAME PROGRAM FLAG PACKAGE…: what apt would install for the packages, unpacked beside a program that runs PROGRAM of them, as it does with FLAG.
+unpack() {
+  local name=$1 program=$2 packages root=$out/$1.root
+  mkdir -p "$work/packages/$name"
+  cd "$work/packages/$name"
+  apt-cache show "${@:4}" > /dev/null 2>&1 || quietly apt-get update
+  packages=$(apt-get install --reinstall --print-uris --no-install-recommends -qq "${@:4}" | cut -d' ' -f2 | cut -d_ -f1)
   # Lists may be older than what the mirror has.
   quietly apt-get download $packages 2> /dev/null || { quietly apt-get update && quietly apt-get download $packages; }
   rm -rf "$root"
   for package in *.deb; do dpkg -x "$package" "$root"; done
-  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$(echo "$root"/usr/lib/*-linux-gnu)" "$root/usr/sbin/haproxy" > "$out/haproxy"
-  chmod +x "$out/haproxy"
-  quietly "$out/haproxy" -v
-  echo "of the system" > "$out/.haproxy.version"
+  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$(echo "$root"/usr/lib/*-linux-gnu)" "$root/$program" > "$out/$name"
+  chmod +x "$out/$name"
+  quietly "$out/$name" "$3"
+  echo "of the system" > "$out/.$name.version"
 }
+unpack_haproxy() { unpack haproxy usr/sbin/haproxy -v haproxy; }
+# With the messages that others are made of, which it finds beside itself.
+unpack_protoc() { unpack protoc usr/bin/protoc --version protobuf-compiler libprotobuf-dev; }
 
 # The staging modules are published under their own versions; the kubernetes module itself names them by folder, so its own
 # replace lines tell which ones there are.
@@ -137,11 +149,13 @@ for part in "${parts[@]}"; do
   fi
   case $part in
   etcd) build_etcd "$etcd_version" "$out/etcd"; echo "$etcd_version" > "$out/.$part.version"; echo "$part $etcd_version built" ;;
+  etcdctl) build_etcdctl; echo "$etcd_version" > "$out/.$part.version"; echo "$part $etcd_version built" ;;
   etcd-3.?) build_etcd "$(wanted "$part")" "$out/$part/etcd"; wanted "$part" > "$out/.$part.version"; echo "$part $(wanted "$part") built" ;;
   oidc-provider) build_oidc_provider; echo "$part $oidc_version built" ;;
   helm) build_helm; echo "$part $helm_version built" ;;
   h2spec) build_h2spec; echo "$part $h2spec_version built" ;;
   haproxy) unpack_haproxy; echo "$part $("$out/haproxy" -v | head -1 | cut -d' ' -f3) unpacked" ;;
+  protoc) unpack_protoc; echo "$part $("$out/protoc" --version | cut -d' ' -f2) unpacked" ;;
   kube-apiserver) program kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver/app 'app.NewAPIServerCommand()' && kubernetes+=("$part") ;;
   kube-controller-manager)
     program kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager/app 'app.NewControllerManagerCommand()' && kubernetes+=("$part")

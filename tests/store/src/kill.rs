@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, anyhow, ensure};
-use proto::testing::Client;
+use proto::{DefragmentRequest, testing::Client};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::time::sleep;
 
@@ -53,7 +53,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     let (url, log) = (format!("http://127.0.0.1:{}", options.port), root.join("store.log"));
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut history, mut told, mut found) = (History::default(), Told::default(), Vec::new());
-    let (mut kills, mut acknowledged, mut shown) = (0, 0, 0);
+    let (mut kills, mut acknowledged, mut shown, mut defragmented) = (0, 0, 0, 0);
     while found.is_empty() {
         let server = Server::start(&options.server, &data, &url, &log).await?;
         found = check(&url, &mut history, &told).await?;
@@ -63,14 +63,20 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
         told = Told::default();
         let life = Duration::from_millis(rng.random_range(LIFE_MS));
         let running = clients::start(connections(options.writers, &url)?, history.head(), rng.random(), &told);
+        // The store is in another file each time.
+        let defragmenting = tokio::spawn(defragment(connect(&url)?));
         sleep(life).await;
         server.kill().await?;
+        defragmented += defragmenting.await?;
         clients::end(running).await;
         kills += 1;
         let (more_acknowledged, more_shown) = told.counts();
         (acknowledged, shown) = (acknowledged + more_acknowledged, shown + more_shown);
     }
-    println!("{kills} kills, {acknowledged} acknowledged changes, {shown} shown to watchers and readers, head {}", history.head());
+    println!(
+        "{kills} kills, {defragmented} defragmentations, {acknowledged} acknowledged changes, {shown} shown to watchers and readers, head {}",
+        history.head()
+    );
     found.iter().take(PRINTED).for_each(|violation| println!("  {violation}"));
     println!("violations: {}", found.len());
     if !found.is_empty() {
@@ -78,6 +84,15 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
         println!("data and log: {}", root.display());
     }
     Ok(found.is_empty())
+}
+
+/// Defragments until the store is gone; how often.
+async fn defragment(mut client: Client) -> u32 {
+    let mut count = 0;
+    while client.maintenance.defragment(DefragmentRequest {}).await.is_ok() {
+        count += 1;
+    }
+    count
 }
 
 async fn check(url: &str, history: &mut History, told: &Told) -> Result<Vec<String>> {

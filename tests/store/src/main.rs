@@ -1,10 +1,11 @@
-//! Tests of the embedded store from outside, beside a real etcd: `same` compares answers, `bench` costs, `kill` what a SIGKILL leaves.
+//! Tests of the embedded store from outside, beside a real etcd: `same` compares answers, `bench` costs, `kill` what a SIGKILL leaves, `keep` backups.
 
 mod bench;
 mod clients;
 mod connection;
 mod cost;
 mod history;
+mod keep;
 mod kill;
 mod readable;
 mod same;
@@ -28,6 +29,8 @@ enum Test {
     Bench(bench::Options),
     /// Kills the real binary at random moments under concurrent writers, and checks what it has when it is back.
     Kill(kill::Options),
+    /// Saves, restores and defragments a store under writers, by its commands, etcdctl and the crate `etcd-client`, and compares with what was acknowledged.
+    Keep(keep::Options),
 }
 
 #[tokio::main]
@@ -36,6 +39,7 @@ async fn main() -> anyhow::Result<()> {
         Test::Same(options) => same::run(&options).await?,
         Test::Bench(options) => bench::run(&options).await?,
         Test::Kill(options) => kill::run(&options).await?,
+        Test::Keep(options) => keep::run(&options).await?,
     };
     if !well {
         std::process::exit(1);

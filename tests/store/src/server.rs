@@ -42,6 +42,11 @@ impl Server {
         Ok(server)
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().unwrap_or(0)
+    }
+
     /// SIGKILL, and wait until it is gone.
     pub(crate) async fn kill(mut self) -> Result<()> {
         self.child.kill().await.context("kill the store")

@@ -1,0 +1,150 @@
+//! `watchcache store backup`: asks a store for a snapshot and writes it into a file, which has its name only when it is whole, checked and synced.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Progress;
+use super::archive::{ArchiveReader, Part, Unusable};
+use super::directory;
+use super::error::StoreError;
+use super::remote::Remote;
+
+/// What is beside the file until it is whole, as etcdctl calls it.
+const PART: &str = ".part";
+/// There are Secrets in it.
+const FILE_MODE: u32 = 0o600;
+/// Bytes of the file that are read at once.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// What a backup has in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// The revision that it is of.
+    pub revision: i64,
+    /// Keys.
+    pub keys: u64,
+    /// Leases.
+    pub leases: u64,
+    /// The store's cluster id.
+    pub cluster_id: u64,
+    /// Seconds since 1970 at which it was made.
+    pub made_at: u64,
+    /// The file's size.
+    pub bytes: u64,
+}
+
+/// Writes a backup of a store into `file`, which is replaced when the new one is complete.
+///
+/// # Errors
+/// In one line; the file is then as it was.
+pub async fn save(store: &mut Remote, file: &Path, progress: &mut impl FnMut(Progress)) -> Result<Backup, StoreError> {
+    let at = |error: io::Error| StoreError::backup(file, error);
+    let part = Unfinished::create(file).map_err(at)?;
+    receive(store, file, &part, progress).await?;
+    part.file.sync_all().map_err(at)?;
+    // As it is in the file, not as it came.
+    let backup = check_backup(&part.path, progress)?;
+    part.keep(file).map_err(at)?;
+    Ok(backup)
+}
+
+async fn receive(store: &mut Remote, file: &Path, part: &Unfinished, progress: &mut impl FnMut(Progress)) -> Result<(), StoreError> {
+    let mut pieces = store.snapshot().await?;
+    let (mut done, mut out) = (0, &part.file);
+    while let Some(piece) = pieces.message().await.map_err(|status| store.refused(&status))? {
+        if done == 0 {
+            room(file, &part.path, piece.remaining_bytes)?;
+        }
+        out.write_all(&piece.blob).map_err(|error| StoreError::backup(file, error))?;
+        done += piece.blob.len() as u64;
+        progress(Progress { what: "saving", done, total: done + piece.remaining_bytes });
+    }
+    Ok(())
+}
+
+/// Refuses what would fill the disk, on which the store itself may be.
+fn room(file: &Path, part: &Path, bytes: u64) -> Result<(), StoreError> {
+    let Ok(free) = directory::free_bytes(part) else { return Ok(()) };
+    match bytes > free {
+        true => Err(StoreError::backup(file, format_args!("it may need {bytes} bytes, and the disk has only {free} left"))),
+        false => Ok(()),
+    }
+}
+
+/// Reads all of a backup and says what is in it.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn check_backup(file: &Path, progress: &mut impl FnMut(Progress)) -> Result<Backup, StoreError> {
+    read_backup(file, "checking", progress, |_| Ok(()))
+}
+
+/// Shows all parts of a backup. Only when this returns is it sure that they are what was saved.
+pub(super) fn read_backup(
+    file: &Path,
+    what: &'static str,
+    progress: &mut impl FnMut(Progress),
+    mut show: impl FnMut(Part<'_>) -> Result<(), StoreError>,
+) -> Result<Backup, StoreError> {
+    let unusable = |error: Unusable| StoreError::backup(file, error);
+    let from = File::open(file).map_err(|error| unusable(error.into()))?;
+    let total = from.metadata().map_err(|error| unusable(error.into()))?.len();
+    let mut archive = ArchiveReader::begin(io::BufReader::with_capacity(BUFFER_BYTES, from)).map_err(unusable)?;
+    let head = *archive.head();
+    let mut told = 0;
+    while let Some(part) = archive.next().map_err(unusable)? {
+        show(part)?;
+        if archive.bytes() - told >= BUFFER_BYTES as u64 {
+            told = archive.bytes();
+            progress(Progress { what, done: told, total });
+        }
+    }
+    Ok(Backup {
+        revision: head.revision,
+        keys: head.keys,
+        leases: head.leases,
+        cluster_id: head.cluster_id,
+        made_at: head.made_at,
+        bytes: archive.bytes(),
+    })
+}
+
+/// The file while it is not whole; removed unless it is kept.
+struct Unfinished {
+    file: File,
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// Makes it, or takes that of a backup that was killed; not that of one that is at work.
+    fn create(file: &Path) -> io::Result<Self> {
+        let mut path = file.as_os_str().to_owned();
+        path.push(PART);
+        let path = PathBuf::from(path);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::Error::other("another process is making it")),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        file.set_len(0)?;
+        Ok(Self { file, path })
+    }
+
+    fn keep(mut self, file: &Path) -> io::Result<()> {
+        fs::rename(&self.path, file)?;
+        self.path.clear();
+        directory::sync_parent(file)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            // What is left is overwritten by the next one.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
