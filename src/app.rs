@@ -37,6 +37,7 @@ mod owner_file;
 mod ports;
 mod reload;
 mod replica;
+mod root_ca;
 mod signals;
 mod source;
 
@@ -64,7 +65,7 @@ use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::{ring::RingLimits, snapshot::Known};
 use catalogue::Offer;
 use codec::ChunkCache;
-use controllers::{Controllers, Extension, rebalance};
+use controllers::{Controllers, Extension, Keeping, rebalance};
 use etcd::{self, Etcd};
 use model::GivenUp;
 use registry::{Dependencies, Registry, ServedResources};
@@ -163,6 +164,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     issuer::prepare(&mut config).map_err(StartError::Made)?;
     let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
     admin.iter().try_for_each(|admin| admin::keep(admin, SystemTime::now())).map_err(StartError::Made)?;
+    let root_ca = root_ca::read(config.root_ca_file.as_deref(), admin.as_ref()).map_err(StartError::Made)?;
     let token_issuer = issuer::issuer(&config.issuer)?;
     let sources = Sources::read(&config.providers)?;
     if let Some(anonymous) = sources.anonymous() {
@@ -234,6 +236,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         tokio::spawn(access.clone().end_streams_of_others());
     }
     let has_roles = Arc::<AtomicBool>::default();
+    let standing = Arc::<ArcSwapOption<_>>::default();
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
     let controllers = Controllers {
         etcd: etcds.main().clone(),
@@ -253,6 +256,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             .map(|aggregated| Extension { definitions: aggregated.definitions.clone(), wrong: definitions_wrong.clone() }),
         advertised: advertised::find(&config.listeners),
         authenticator: authenticator.clone(),
+        shares_etcd: !backend.is_embedded(),
+        keeping: Keeping { selection: config.controllers.clone(), root_ca, standing: standing.clone() },
     };
     let controllers = tokio::spawn(controllers.run(told));
     // Where others ask for the keys of tokens. Those of a cluster that this server extends, or is in front of, ask that cluster's.
@@ -299,6 +304,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             embedded: backend.is_embedded(),
             store_pulse: backend.pulse(),
             store_failed: OnceLock::new(),
+            controllers: Box::new(move || standing.load().as_deref().map(|standing| standing.check())),
         },
     });
     tokio::spawn({

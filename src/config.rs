@@ -31,6 +31,7 @@ use args::{Cli, Command, LogArgs, ServeArgs};
 pub use audit::Audit;
 use auth::access::settings::{Authorization, Mode};
 use auth::providers::settings::Providers;
+use controllers::Selection;
 pub use keeping::{StoreCommand, Which};
 use plain::Port;
 pub use replica::{Replica, UpstreamServer};
@@ -79,6 +80,10 @@ pub struct Config {
     pub replica: Option<Replica>,
     /// The cluster that this server extends; none when it stands alone or is a replica.
     pub aggregated: Option<Aggregated>,
+    /// The controllers of kube-controller-manager that this server runs itself.
+    pub controllers: Selection,
+    /// PEM file with the authorities of `kube-root-ca.crt`; none for the one that was made.
+    pub root_ca_file: Option<PathBuf>,
     /// How many requests there may be at once.
     pub inflight: MaxInflight,
     /// How long things may take.
@@ -291,6 +296,8 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
         audit,
         replica,
         aggregated: args.aggregated.aggregated(),
+        controllers: Selection::parse(&args.controllers).map_err(|why| format!("--controllers: {why}"))?,
+        root_ca_file: args.root_ca_file.clone(),
         inflight: MaxInflight {
             reads: args.max_requests_inflight,
             writes: args.max_mutating_requests_inflight,

@@ -111,4 +111,6 @@ pub struct Condition {
     pub store_pulse: Option<Pulse>,
     /// Why that store takes no more writes.
     pub store_failed: OnceLock<Arc<str>>,
+    /// Tells by its name as a check who runs the controllers; none where nobody is asked to.
+    pub controllers: Box<dyn Fn() -> Option<&'static str> + Send + Sync>,
 }

@@ -90,6 +90,8 @@ impl Api {
                 }
             }
             checks.extend(self.upstream.iter().flat_map(|upstream| upstream.checks(&self.resources.load())));
+            // Whoever runs them, this server is ready.
+            checks.extend((self.condition.controllers)().map(|who| (who, None)));
             checks.push(("stored-values", self.unreadable().map(Wrong::told)));
             let stopping = self.condition.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));

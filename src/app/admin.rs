@@ -254,8 +254,16 @@ fn given(path: &Path, server: IpAddr) -> Result<(String, Option<String>), String
     Ok((chain, name))
 }
 
+/// Returns the certificate of the authority that was made; none before there is one.
+///
+/// # Errors
+/// One line with the file.
+pub(super) fn authority(admin: &Admin) -> Result<Option<String>, String> {
+    Ok(Pair::read(&admin.authority_file)?.map(|pair| block(&pair.pem, "CERTIFICATE")))
+}
+
 /// Everything in a PEM file that has this label, or ends with it.
-fn block(pem: &str, label: &str) -> String {
+pub(super) fn block(pem: &str, label: &str) -> String {
     let mut found = String::new();
     let mut rest = pem;
     while let Some((_, after)) = rest.split_once("-----BEGIN ") {

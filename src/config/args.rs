@@ -124,6 +124,14 @@ pub(super) struct ServeArgs {
     /// Allow writes to an etcd that a kube-apiserver uses; they bypass its admission and validation
     #[arg(long, help_heading = "etcd")]
     pub(super) allow_writes: bool,
+    /// Controllers of kube-controller-manager that this server runs itself, comma separated, as kube-controller-manager has it: * is all that are on by default, NAME that
+    /// one, -NAME not that one; empty is none. They stand back while a kube-controller-manager holds its Lease, and never run on the etcd of a kube-apiserver
+    #[arg(long, value_delimiter = ',', default_value = "*", value_name = "NAME,...", help_heading = "Controllers")]
+    pub(super) controllers: Vec<String>,
+    /// PEM file with the authorities that sign this server's certificate, for the ConfigMap kube-root-ca.crt of each namespace [default: the authority that
+    /// --write-admin-kubeconfig has made]
+    #[arg(long, value_name = "FILE", help_heading = "Controllers")]
+    pub(super) root_ca_file: Option<PathBuf>,
     /// Serve stored objects that have fields of a release of Kubernetes newer than this server knows without these fields; who writes such an object as it was read
     /// deletes them
     #[arg(long, help_heading = "etcd")]

@@ -1,17 +1,30 @@
 //! Background work of a server that is alone on its etcd: compaction, the default namespaces, roles and bindings, the Service by which clients find it,
-//! the status of definitions and the cleanup after them; and of a replica in a group, which shares out its watches. It also finds out whether the server is alone.
+//! the status of definitions and the cleanup after them, and the controllers of kube-controller-manager that it cannot do without; and of a replica in a group,
+//! which shares out its watches. It also finds out whether the server is alone.
 
 #![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
 
+mod accounts;
 mod authentication;
 mod compaction;
 mod definitions;
 mod detection;
 pub mod directory;
+mod each_namespace;
+mod garbage;
+mod keeping;
 mod kubernetes;
+mod leadership;
+mod namespace_deletion;
 mod namespaces;
+mod objects;
+mod queue;
 mod rbac;
 pub mod rebalance;
+mod root_ca;
+mod selection;
+mod time;
+mod tokens;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -27,6 +40,9 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::oneshot;
 
 use detection::Neighbour;
+pub use keeping::Keeping;
+pub use leadership::Standing;
+pub use selection::Selection;
 
 use auth::access::Access;
 use auth::authn::Authenticator;
@@ -67,6 +83,10 @@ pub struct Controllers {
     pub advertised: Option<Advertised>,
     /// Whom this server believes.
     pub authenticator: Arc<Authenticator>,
+    /// Other servers may use the same etcd.
+    pub shares_etcd: bool,
+    /// The controllers of `--controllers`.
+    pub keeping: Keeping,
 }
 
 /// What this server adds to a cluster.
@@ -115,17 +135,19 @@ impl Controllers {
             );
             return;
         }
+        let this = Arc::new(self);
         tracing::info!(
             "not all writes are validated yet: custom resources not against their schemas, built-in types only in metadata and field types"
         );
         tokio::join!(
-            detection::watch(&self),
-            compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
-            namespaces::run(&self),
-            kubernetes::run(&self),
-            authentication::run(&self),
-            definitions::run(&self),
-            rbac::run(&self),
+            detection::watch(&this),
+            compaction::run_all(&this.etcd, &this.etcds_apart, this.compaction_interval),
+            namespaces::run(&this),
+            kubernetes::run(&this),
+            authentication::run(&this),
+            definitions::run(&this),
+            rbac::run(&this),
+            keeping::run(&this),
         );
     }
 }

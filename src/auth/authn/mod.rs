@@ -42,7 +42,7 @@ pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
 pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};
 pub use request_header::RequestHeaders;
 pub use service_account::{Accounts, Issued, Issuer, LastUse, TokenRequest, TokenRequestError};
-pub use x509::{CertificateTrust, ClientCertificate, PresentedChain, refused_certificate};
+pub use x509::{CertificateTrust, ClientCertificate, PresentedChain, not_after, refused_certificate};
 
 /// The identity of a request's client. The caller decides what each may do (health endpoints may answer `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]

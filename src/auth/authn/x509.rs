@@ -242,6 +242,13 @@ fn named(certificate: &Certificate<'_>) -> CertificateTrust {
     CertificateTrust::Trusted { user: Arc::new(user), expires: end(certificate) }
 }
 
+/// When the first certificate of a PEM text ends, in seconds of Unix time; none when there is none that can be read.
+#[must_use]
+pub fn not_after(pem: &[u8]) -> Option<i64> {
+    let der = CertificateDer::from_pem_slice(pem).ok()?;
+    Certificate::read(&der).ok().map(|certificate| certificate.not_after)
+}
+
 fn end(certificate: &Certificate<'_>) -> SystemTime {
     let seconds = u64::try_from(certificate.not_after).unwrap_or(0);
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)

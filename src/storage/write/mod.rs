@@ -5,6 +5,7 @@
 //! ```
 
 mod apply;
+mod asked;
 mod body;
 #[cfg(test)]
 mod corpus;

@@ -85,6 +85,12 @@ pub(super) fn rfc3339(time: OffsetDateTime) -> String {
     time.format(form).expect("every member of the form is a part of the time")
 }
 
+/// The same with microseconds.
+pub(super) fn rfc3339_micros(time: OffsetDateTime) -> String {
+    let form = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    time.format(form).expect("every member of the form is a part of the time")
+}
+
 /// `now` and so many seconds, as the API writes it; a number that leaves the calendar counts as none.
 pub(super) fn after(now: OffsetDateTime, seconds: i64) -> String {
     rfc3339(now.checked_add(Duration::seconds(seconds)).unwrap_or(now))

@@ -1,0 +1,331 @@
+//! The garbage collector: what belongs to what is gone goes too, or is let go: kube-controller-manager's garbage-collector-controller.
+//!
+//! The objects are the cache's. Beside them there is an index of who names whom as its owner. An object is looked at when its owners change or one of them goes, when its
+//! deletion waits for its dependents, and after a failure; at rest nothing is done. What is done with it then is decided by `decide`, and done by `act`.
+
+mod act;
+mod decide;
+mod follow;
+mod index;
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use memchr::memmem;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, mpsc},
+    task::{AbortHandle, JoinSet},
+    time::sleep_until,
+};
+
+use super::{
+    Controllers,
+    objects::{Kinds, Metadata, OwnerReference},
+    queue::{After, Queue},
+};
+use cache::state::snapshot::Published;
+use decide::{FOREGROUND, ORPHAN, Stage, stage, unblocked};
+use follow::{Batch, Change, follow};
+use index::{Absent, Index, Slot};
+use model::{Epoch, Object, ResourceId, Revision, shard::hash};
+use registry::{Resource, ServedResources};
+use retry::{Backoff, Reminder};
+
+/// Objects that are worked on at once: the embedded store commits together what comes together.
+const WORKERS: usize = 64;
+/// Batches of changes that wait to be taken in; who has more waits.
+const BATCHES: usize = 16;
+/// Changes that are taken in, or objects that are put into the queue, before others have their turn.
+const CHANGES_AT_ONCE: usize = 256;
+/// How often is looked whether other resources are served now.
+const RESOURCES_POLL: Duration = Duration::from_secs(1);
+/// How long is waited at the start for resources that are not loaded, as there.
+const LOADED_AT_LATEST: Duration = Duration::from_secs(60);
+/// Waits after failures. An owner of a kind that is not served is a failure too, and may last for ever.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(10), Duration::from_secs(300), 0.2);
+/// How often the log has a line about failures.
+const REMIND_EVERY: Duration = Duration::from_secs(10);
+
+/// An object: its resource and its key.
+type Work = (Slot, Bytes);
+
+/// What those who work on objects share with the one who takes in what changes.
+struct Shared {
+    controllers: Arc<Controllers>,
+    kinds: Kinds,
+    index: Mutex<Index>,
+    absent: Mutex<Absent>,
+    followed: Mutex<Vec<Followed>>,
+    /// More has been taken in.
+    taken_in: Notify,
+}
+
+/// A resource that is followed, or was.
+#[derive(Clone)]
+struct Followed {
+    id: ResourceId,
+    resource: Arc<Resource>,
+    /// What has been taken in; none before the first time.
+    taken_in: Option<(Epoch, Revision)>,
+}
+
+pub(super) async fn run(controllers: Arc<Controllers>) {
+    let (sender, mut batches) = mpsc::channel(BATCHES);
+    let shared = Shared {
+        controllers,
+        kinds: Kinds::default(),
+        index: Mutex::default(),
+        absent: Mutex::default(),
+        followed: Mutex::default(),
+        taken_in: Notify::new(),
+    };
+    let mut collector =
+        Collector { shared: &shared, queue: Queue::new(BACKOFF), slots: HashMap::new(), followers: JoinSet::new(), sender, served: None };
+    collector.refresh();
+    let mut running = FuturesUnordered::new();
+    let (began, mut is_complete) = (Instant::now(), false);
+    let mut poll = tokio::time::interval(RESOURCES_POLL);
+    let mut reminder = Reminder::every(REMIND_EVERY);
+    loop {
+        is_complete = is_complete || began.elapsed() > LOADED_AT_LATEST || shared.is_complete();
+        while is_complete
+            && running.len() < WORKERS
+            && let Some(work) = collector.queue.take(Instant::now())
+        {
+            let shared = &shared;
+            running.push(async move {
+                let done = shared.look(&work).await;
+                (work, done)
+            });
+        }
+        let due = collector.queue.next_due().filter(|_| is_complete && running.len() < WORKERS);
+        tokio::select! {
+            Some(batch) = batches.recv() => collector.take_in(batch).await,
+            Some((work, done)) = running.next() => {
+                let after = match done {
+                    Ok(outcome) => {
+                        for more in outcome.look_at {
+                            collector.queue.add(more, Instant::now());
+                        }
+                        outcome.after
+                    }
+                    Err(error) => {
+                        if reminder.is_due() {
+                            let (key, failing) = (String::from_utf8_lossy(&work.1), collector.queue.failing() + 1);
+                            tracing::warn!(%error, %key, failing, "the garbage collector cannot do what it should; trying again");
+                        }
+                        After::Retry
+                    }
+                };
+                collector.queue.done(&work, after, Instant::now());
+            }
+            _ = poll.tick() => collector.refresh(),
+            () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
+        }
+    }
+}
+
+/// Takes in what changes, and decides what is looked at.
+struct Collector<'s> {
+    shared: &'s Shared,
+    queue: Queue<Work>,
+    slots: HashMap<ResourceId, (Slot, Arc<Published>, AbortHandle)>,
+    followers: JoinSet<()>,
+    sender: mpsc::Sender<Batch>,
+    served: Option<Arc<ServedResources>>,
+}
+
+impl Collector<'_> {
+    /// Follows what is served now, if that has changed.
+    fn refresh(&mut self) {
+        let served = self.shared.controllers.resources.load_full();
+        if self.served.as_ref().is_some_and(|known| Arc::ptr_eq(known, &served)) {
+            return;
+        }
+        // Those that have ended.
+        while self.followers.try_join_next().is_some() {}
+        let mut wanted: HashMap<ResourceId, &Arc<Resource>> = HashMap::new();
+        for resource in served.iter().filter(|resource| is_followed(resource)) {
+            wanted.entry(resource.served.storage.id.clone()).or_insert(resource);
+        }
+        let mut followed = self.shared.followed.lock();
+        self.slots.retain(|id, (slot, published, follower)| {
+            let is_kept = wanted.get(id).is_some_and(|resource| Arc::ptr_eq(&resource.handle.published, published));
+            if !is_kept {
+                follower.abort();
+                self.shared.index.lock().remove_all(*slot);
+            }
+            is_kept
+        });
+        for (id, resource) in wanted {
+            let known = followed.iter_mut().position(|followed| followed.id == id);
+            let slot = known.unwrap_or(followed.len());
+            match followed.get_mut(slot) {
+                Some(followed) => followed.resource = resource.clone(),
+                None => followed.push(Followed { id: id.clone(), resource: resource.clone(), taken_in: None }),
+            }
+            let Ok(number) = Slot::try_from(slot) else { continue };
+            self.slots.entry(id).or_insert_with(|| {
+                followed[slot].taken_in = None;
+                let published = resource.handle.published.clone();
+                let follower = self.followers.spawn(follow(number, published.clone(), self.sender.clone()));
+                (number, published, follower)
+            });
+        }
+        self.served = Some(served);
+    }
+
+    /// Takes in what has changed in a resource.
+    async fn take_in(&mut self, batch: Batch) {
+        let is_current = self.slots.values().any(|(slot, published, _)| *slot == batch.slot && Arc::ptr_eq(published, &batch.published));
+        if !is_current {
+            return;
+        }
+        if batch.is_new_life {
+            self.shared.absent.lock().clear();
+        }
+        let mut looked = 0;
+        for change in &batch.changes {
+            looked += 1 + self.changed(batch.slot, change);
+            if looked >= CHANGES_AT_ONCE {
+                looked = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        if let Some(followed) = self.shared.followed.lock().get_mut(batch.slot as usize) {
+            followed.taken_in = Some(batch.at);
+        }
+        self.shared.taken_in.notify_waiters();
+    }
+
+    /// Takes in one change; returns how many objects are looked at because of it.
+    fn changed(&mut self, slot: Slot, change: &Change) -> usize {
+        match (&change.before, &change.after) {
+            (Some(before), Some(after)) if before.uid_hash == after.uid_hash => self.written(slot, Some(before), after),
+            (before, after) => {
+                let gone = before.as_ref().filter(|_| !change.is_broken).map_or(0, |before| self.removed(slot, before));
+                gone + after.as_ref().map_or(0, |after| self.written(slot, None, after))
+            }
+        }
+    }
+
+    /// An object is there, or another version of it.
+    fn written(&mut self, slot: Slot, before: Option<&Arc<Object>>, after: &Arc<Object>) -> usize {
+        let (old, new) = (before.map(|before| collected(before)).unwrap_or_default(), collected(after));
+        {
+            let mut index = self.shared.index.lock();
+            if let Some(before) = before {
+                let left = old.owner_references.iter().filter(|reference| !decide::names(&new, &reference.uid));
+                left.for_each(|reference| index.remove(&reference.uid, slot, before));
+            }
+            new.owner_references.iter().for_each(|reference| index.insert(&reference.uid, slot, after));
+        }
+        for reference in unblocked(&old, &new) {
+            self.look_at_owner(reference, after.namespace());
+        }
+        let is_changed = new.owner_references.iter().any(|reference| !old.owner_references.contains(reference));
+        if is_changed && !self.shared.has_its_owners(&new, after.namespace()) {
+            self.look_at(slot, after);
+        }
+        let begins = |finalizer: &str| new.waits_for(finalizer) && !old.waits_for(finalizer);
+        if begins(ORPHAN) {
+            self.look_at(slot, after);
+        } else if begins(FOREGROUND) {
+            self.look_at(slot, after);
+            return self.look_at_dependents(after);
+        }
+        0
+    }
+
+    /// An object is gone.
+    fn removed(&mut self, slot: Slot, object: &Arc<Object>) -> usize {
+        let metadata = collected(object);
+        {
+            let mut index = self.shared.index.lock();
+            metadata.owner_references.iter().for_each(|reference| index.remove(&reference.uid, slot, object));
+        }
+        for reference in &metadata.owner_references {
+            self.look_at_owner(reference, object.namespace());
+        }
+        let dependents = self.look_at_dependents(object);
+        if dependents > 0
+            && let Some(metadata) = Metadata::of(object)
+        {
+            self.shared.absent.lock().deleted(metadata.uid);
+        }
+        dependents
+    }
+
+    fn look_at(&mut self, slot: Slot, object: &Object) {
+        self.queue.add((slot, Bytes::copy_from_slice(object.key())), Instant::now());
+    }
+
+    /// Has all dependents of an object looked at; returns how many there are.
+    fn look_at_dependents(&mut self, owner: &Object) -> usize {
+        let dependents: Vec<Work> = {
+            let index = self.shared.index.lock();
+            index.dependents(owner.uid_hash).map(|(slot, object)| (slot, Bytes::copy_from_slice(object.key()))).collect()
+        };
+        let count = dependents.len();
+        let now = Instant::now();
+        dependents.into_iter().for_each(|work| self.queue.add(work, now));
+        count
+    }
+
+    /// Has an owner looked at, if it waits for its dependents.
+    fn look_at_owner(&mut self, reference: &OwnerReference, namespace: &str) {
+        let Some((resource, owner)) = self.shared.cached_owner(reference, namespace) else { return };
+        if !collected(&owner).waits_for(FOREGROUND) {
+            return;
+        }
+        if let Some((slot, ..)) = self.slots.get(&resource.served.storage.id) {
+            let slot = *slot;
+            self.look_at(slot, &owner);
+        }
+    }
+}
+
+impl Shared {
+    /// Whether every resource has been taken in once.
+    fn is_complete(&self) -> bool {
+        self.followed.lock().iter().all(|followed| followed.taken_in.is_some())
+    }
+
+    /// The owner that a reference names, as the cache has it.
+    fn cached_owner(&self, reference: &OwnerReference, namespace: &str) -> Option<(Arc<Resource>, Arc<Object>)> {
+        let resource = self.kinds.find(&self.controllers.resources.load_full(), &reference.api_version, &reference.kind)?;
+        let object = self.controllers.cached(&act::place_of_owner(&resource, namespace, &reference.name))?;
+        (object.uid_hash == hash(&reference.uid)).then_some((resource, object))
+    }
+
+    /// Whether the cache has all owners of an object, and none is being deleted: then there is nothing to do.
+    fn has_its_owners(&self, metadata: &Metadata, namespace: &str) -> bool {
+        stage(metadata) == Stage::Owned
+            && metadata.owner_references.iter().all(|reference| {
+                let owner = self.cached_owner(reference, namespace);
+                owner.is_some_and(|(resource, owner)| {
+                    let is_namespaced = resource.served.namespaced && namespace.is_empty();
+                    !is_namespaced && !collected(&owner).is_being_deleted()
+                })
+            })
+    }
+}
+
+/// Events name their objects in another way, and are nobody's dependents, as there.
+fn is_followed(resource: &Resource) -> bool {
+    let served = &resource.served;
+    served.resource != "events" && ["delete", "list", "watch"].iter().all(|verb| served.has_verb(verb))
+}
+
+/// The metadata of an object that the garbage collector has to do with: it has owners, or is being deleted. Of others there is nothing to know.
+fn collected(object: &Object) -> Metadata {
+    let has = |text: &[u8]| memmem::find(object.tail(), text).is_some();
+    let is_of_interest = has(b"\"ownerReferences\":[") || has(b"\"deletionTimestamp\":\"");
+    is_of_interest.then(|| Metadata::of(object)).flatten().unwrap_or_default()
+}
