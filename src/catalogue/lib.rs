@@ -3,6 +3,7 @@
 //! A `Catalogue` never changes: when a CustomResourceDefinition does, a new one is made, which shares all groups but that one's, and swapped in whole.
 
 mod builtins;
+mod converted;
 pub mod defaults;
 pub mod definition;
 pub mod discovery;
@@ -27,6 +28,7 @@ pub use builtins::Review;
 pub use definition::Definition;
 pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};
+pub use converted::{ConversionWebhook, DefinedConversion, WebhookPlace};
 pub use served::{BuiltIn, Conversion, Custom, Offer, Origin, ScalePaths, Served, Subresource};
 
 use builtins::BUILT_INS;
