@@ -25,10 +25,10 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 pub use builtins::Review;
+pub use converted::{ConversionWebhook, DefinedConversion, WebhookPlace};
 pub use definition::Definition;
 pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};
-pub use converted::{ConversionWebhook, DefinedConversion, WebhookPlace};
 pub use served::{BuiltIn, Conversion, Custom, Offer, Origin, ScalePaths, Served, Subresource};
 
 use builtins::BUILT_INS;

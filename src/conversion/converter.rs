@@ -105,7 +105,12 @@ impl Converter {
     /// # Errors
     /// See [`ConversionError`].
     pub async fn to_stored(&self, tree: &Value) -> Result<Value, ConversionError> {
-        let mut converted = self.raw(tree, &self.stored_as).await?;
+        let mut tree = tree.clone();
+        if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+            metadata.remove("selfLink");
+        }
+        let mut converted = self.raw(&tree, &self.stored_as).await?;
         self.prune(&mut converted, &self.stored_as);
         Ok(converted)
     }
@@ -126,11 +131,7 @@ impl Converter {
     /// See [`ConversionError`].
     pub async fn raw(&self, tree: &Value, api_version: &str) -> Result<Value, ConversionError> {
         let _waits = self.wait()?;
-        let mut tree = tree.clone();
-        if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("selfLink");
-        }
+        let tree = tree.clone();
         let from = tree["apiVersion"].as_str().unwrap_or_default().to_owned();
         let made = self.converted(&from, api_version, vec![tree]).await?;
         Ok(made.into_iter().next().unwrap_or_default())

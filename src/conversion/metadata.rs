@@ -15,9 +15,7 @@ const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
 /// What is told after `returned invalid object: `.
 pub(crate) fn confirm_same(original: &Value, converted: &Value) -> Result<(), String> {
     let text = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    for (what, path) in
-        [("kind", "/kind"), ("name", "/metadata/name"), ("namespace", "/metadata/namespace"), ("UID", "/metadata/uid")]
-    {
+    for (what, path) in [("kind", "/kind"), ("name", "/metadata/name"), ("namespace", "/metadata/namespace"), ("UID", "/metadata/uid")] {
         let (was, is) = (text(original, path), text(converted, path));
         if was != is {
             return Err(format!("must have the same {what}: {was} != {is}"));
@@ -100,5 +98,57 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn restored(metadata: Value) -> Result<Value, String> {
+        let original = json!({"kind": "T", "metadata": {"name": "a", "uid": "u", "labels": {"l": "1"}, "annotations": {"b c": "kept"}, "generation": 3}});
+        let mut converted = json!({"kind": "T", "metadata": metadata, "spec": {}});
+        restore(&original, &mut converted).map(|()| converted["metadata"].clone())
+    }
+
+    #[test]
+    fn a_webhook_changes_labels_and_annotations_and_nothing_else() {
+        let same = json!({"name": "a", "uid": "u", "generation": 3});
+        assert_eq!(
+            restored(json!({"name": "b", "finalizers": ["x"], "generation": 9})),
+            Ok(same.clone()),
+            "those that it left out are gone"
+        );
+        let mut told = same;
+        told["labels"] = json!({"m": "2"});
+        assert_eq!(restored(json!({"labels": {"m": "2"}, "annotations": null})), Ok(told.clone()));
+        told["labels"] = json!({"l": "1"});
+        told["annotations"] = json!({"b c": "kept"});
+        assert_eq!(restored(json!({"labels": {"l": "1"}, "annotations": {"b c": "kept"}})), Ok(told), "what was there is not judged");
+    }
+
+    #[test]
+    fn what_cannot_be_metadata_is_told_as_by_kube_apiserver() {
+        let check = |metadata: Value, want: &str| {
+            assert_eq!(restored(metadata).map_err(|why| why.chars().take(want.len()).collect::<String>()), Err(want.to_owned()))
+        };
+        check(json!("x"), "invalid metadata of type string in converted object");
+        check(json!({"labels": [1]}), "invalid metadata.labels of type []interface {} in converted object");
+        check(json!({"labels": {"a": 1.5}}), "metadata.labels[a] must be a string, but is float64 in converted object");
+        check(json!({"annotations": {"a": null}}), "metadata.annotations[a] must be a string, but is <nil> in converted object");
+        check(json!({"labels": {"a b": "c d"}}), "[metadata.labels: Invalid value: \"a b\": name part must consist of");
+        check(json!({"annotations": {"A B": "c d"}}), "metadata.annotation: Invalid value: \"A B\": name part must consist of");
+        let without = restore(&json!({}), &mut json!({"kind": "T"}));
+        assert_eq!(without, Err("missing metadata in converted object".to_owned()));
+    }
+
+    #[test]
+    fn another_object_is_none() {
+        let of = |name: &str, uid: &str| json!({"kind": "T", "metadata": {"name": name, "uid": uid}});
+        assert_eq!(confirm_same(&of("a", "u"), &of("a", "u")), Ok(()));
+        assert_eq!(confirm_same(&of("a", "u"), &of("b", "u")), Err("must have the same name: a != b".to_owned()));
+        assert_eq!(confirm_same(&of("a", "u"), &of("a", "")), Err("must have the same UID: u != ".to_owned()));
     }
 }

@@ -155,3 +155,75 @@ struct Outcome {
     status: String,
     message: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(answer: &str) -> Result<usize, String> {
+        ReviewVersion::V1.objects("u", answer.as_bytes()).map(|objects| objects.len())
+    }
+
+    fn answer(response: Value) -> String {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}).to_string()
+    }
+
+    #[test]
+    fn a_request_has_its_objects_as_they_are() {
+        let request = ReviewVersion::V1beta1.request("u\"", "ex.io/v2", [&b"{\"a\":1.50}"[..], b"{}"].into_iter());
+        let read: Value = serde_json::from_slice(&request).expect("JSON");
+        assert_eq!(read["request"], json!({"uid": "u\"", "desiredAPIVersion": "ex.io/v2", "objects": [{"a": 1.5}, {}]}));
+        assert_eq!(read["apiVersion"], "apiextensions.k8s.io/v1beta1");
+        assert!(String::from_utf8_lossy(&request).contains("1.50"));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told_as_by_kube_apiserver() {
+        let check = |answer: &str, want: &str| assert_eq!(told(answer), Err(want.to_owned()), "{answer}");
+        assert_eq!(told(&answer(json!({"uid": "u", "result": {"status": "Success"}, "convertedObjects": [{}, null, 7]}))), Ok(3));
+        check(&answer(json!({"uid": "v", "result": {"status": "Success"}})), r#"expected response.uid="u", got "v""#);
+        check(&answer(json!({"uid": "u", "result": {"status": "Failure", "message": "why"}})), "why");
+        check(&answer(json!({"uid": "u"})), "response.result.status was '', not 'Success'");
+        check(&answer(Value::Null), "no response provided");
+        check("{}", "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=");
+        check("{\"a\":", "couldn't get version/kind; json parse error: unexpected end of JSON input");
+        check("[]", &format!("couldn't get version/kind; json parse error: json: cannot unmarshal array into {TYPE_META}"));
+        check("<html>", &format!("couldn't get version/kind; json parse error: json: cannot unmarshal string into {TYPE_META}"));
+        check(r#"{"apiVersion":"v1","kind":"Status"}"#, "converting (v1.Status) to (v1.ConversionReview): unknown conversion");
+        check(
+            r#"{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview"}"#,
+            "converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion",
+        );
+        check(
+            r#"{"apiVersion":"x/v1","kind":"Y"}"#,
+            r#"no kind "Y" is registered for version "x/v1" in scheme "pkg/runtime/scheme.go:111""#,
+        );
+        let old = ReviewVersion::V1beta1.objects("u", br#"{"response":{"uid":"w","result":{"status":"Success"}}}"#);
+        assert!(old.is_ok_and(|objects| objects.is_empty()), "of old answers less is asked");
+    }
+
+    #[test]
+    fn kinds_are_printed_as_go_prints_them() {
+        assert_eq!(kind_of("ex.io/v1", "T"), "ex.io/v1, Kind=T");
+        assert_eq!((kind_of("v1", "T"), kind_of("", "")), ("/v1, Kind=T".to_owned(), "/, Kind=".to_owned()));
+        assert_eq!(kind_of("a/b/c", "T"), "/, Kind=T");
+    }
+
+    proptest! {
+        /// Whatever a webhook sends, it is read or refused, and an answer to another question is never believed.
+        #[test]
+        fn any_answer_is_read_or_refused(text in "\\PC*", uid in "[a-z]{0,3}", cut in 0..200_usize, at in 0..200_usize, byte: u8) {
+            let _ = told(&text);
+            let whole = answer(json!({"uid": uid, "result": {"status": "Success"}, "convertedObjects": [{"kind": "T"}]}));
+            prop_assert_eq!(told(&whole).is_ok(), uid == "u");
+            let _ = ReviewVersion::V1.objects("u", &whole.as_bytes()[..cut.min(whole.len())]);
+            let mut broken = whole.into_bytes();
+            let at = at % broken.len();
+            broken[at] = byte;
+            let _ = ReviewVersion::V1beta1.objects("u", &broken);
+        }
+    }
+}

@@ -5,7 +5,9 @@
 //!
 //! ```text
 //! Asleep ──asked for──▶ Loading ──all converted──▶ Live ──nobody asks any more──▶ Asleep
-//!                       Loading, Live ──the webhook fails──▶ Failing ──it answers again──▶ Live
+//!                       Live ──the webhook fails──▶ Late ──for too long──▶ Failing
+//!                       Loading ──the webhook fails──▶ Failing
+//!                       Late, Failing ──it answers again──▶ Live
 //! ```
 
 use std::{
@@ -63,6 +65,8 @@ enum Standing {
     Asleep,
     Loading,
     Live,
+    /// Served as it was before the webhook failed.
+    Late,
     /// Why the webhook's answer could not be used.
     Failing(Arc<str>),
 }
@@ -90,7 +94,12 @@ impl Drop for View {
 impl View {
     /// Follows a resource's cacher for the cacher of a version, whose two ends these are; nothing is converted before somebody asks.
     #[must_use]
-    pub fn follow(runtime: &tokio::runtime::Handle, source: Arc<Published>, converter: Arc<Converter>, (handle, inbox): (Handle, Inbox)) -> Self {
+    pub fn follow(
+        runtime: &tokio::runtime::Handle,
+        source: Arc<Published>,
+        converter: Arc<Converter>,
+        (handle, inbox): (Handle, Inbox),
+    ) -> Self {
         let asked = Arc::new(Asked { begin: Notify::new(), last: Mutex::new(Instant::now()) });
         let (told, standing) = watch::channel(Standing::Asleep);
         let published = handle.published.clone();
@@ -257,19 +266,25 @@ impl Follower {
 
     fn failed(&mut self, why: &ConversionError) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
-        let is_live = *self.standing.borrow() == Standing::Live;
+        let is_live = matches!(*self.standing.borrow(), Standing::Live | Standing::Late);
         if is_live && since.elapsed() < PATIENCE {
+            self.stand(Standing::Late);
             return;
         }
         if is_live {
             if let Some((epoch, _)) = self.seen {
-                let kept = self.inbox.known().snapshot.store.clone();
-                self.made = kept.scan(b"", b"").map(|object| (Bytes::copy_from_slice(object.key()), object.clone())).collect();
+                self.keep_made();
                 self.made_of = Some(epoch);
             }
             self.void();
         }
         self.stand(Standing::Failing(why.to_string().into()));
+    }
+
+    /// What the cacher has need not be converted again for its next life.
+    fn keep_made(&mut self) {
+        let kept = self.inbox.known().snapshot.store.clone();
+        self.made.extend(kept.scan(b"", b"").map(|object| (Bytes::copy_from_slice(object.key()), object.clone())));
     }
 
     fn is_idle(&self) -> bool {
@@ -345,6 +360,9 @@ impl Follower {
         if self.made_of.replace(snapshot.epoch) != Some(snapshot.epoch) {
             self.made.clear();
         }
+        if self.seen.is_some_and(|(epoch, _)| epoch == snapshot.epoch) {
+            self.keep_made();
+        }
         // The resource went back: nothing that is kept is true.
         if self.seen.is_some() && known.revision < self.inbox.fed().revision() {
             self.void();
@@ -389,3 +407,6 @@ impl Follower {
 fn fresh_epoch() -> Epoch {
     Epoch(EPOCHS.fetch_add(1, Ordering::Relaxed))
 }
+
+#[cfg(test)]
+mod tests;

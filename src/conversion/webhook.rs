@@ -86,7 +86,8 @@ impl Caller {
             // A text is shown when it says that it is one.
             let is_text = media.starts_with("text/");
             let untold = || client::Answer { body: Bytes::new(), ..answer.clone() }.failure();
-            let is_status = answer.body.starts_with(b"{") && serde_json::from_slice::<serde_json::Value>(&answer.body).is_ok_and(|v| v["kind"] == "Status");
+            let is_status = answer.body.starts_with(b"{")
+                && serde_json::from_slice::<serde_json::Value>(&answer.body).is_ok_and(|v| v["kind"] == "Status");
             return Err(if is_text || is_status { why } else { untold().unwrap_or(why) });
         }
         if answer.body.is_empty() {
@@ -112,11 +113,17 @@ impl Caller {
     fn shown_url(&self) -> Result<String, String> {
         Ok(match &self.webhook.place {
             Some(WebhookPlace::Url(url)) => format!("{}?timeout=30s", url.trim_end_matches('/')),
-            Some(WebhookPlace::Service { namespace, name, path, port }) => format!("https://{name}.{namespace}.svc:{port}{path}?timeout=30s"),
+            Some(WebhookPlace::Service { namespace, name, path, port }) => {
+                format!("https://{name}.{namespace}.svc:{port}{path}?timeout=30s")
+            }
             None => return Err("webhook configuration must have either service or URL".to_owned()),
         })
     }
 }
+
+/// How the end of a connection is told, which is `EOF` for a Go program.
+const ENDS: [&str; 3] =
+    ["connection closed before message completed", "unexpected EOF during handshake", "without sending TLS close_notify"];
 
 /// What went wrong with a connection, as a Go program tells it.
 fn go_words(text: &str, url: &Uri) -> String {
@@ -125,7 +132,7 @@ fn go_words(text: &str, url: &Uri) -> String {
         format!("dial tcp {at}: connect: connection refused")
     } else if text.starts_with("Connection reset") {
         format!("read tcp {at}: read: connection reset by peer")
-    } else if text.contains("connection closed before message completed") || text.contains("unexpected EOF during handshake") {
+    } else if ENDS.iter().any(|end| text.contains(end)) {
         "EOF".to_owned()
     } else if text.contains("invalid peer certificate: UnknownIssuer") {
         "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()

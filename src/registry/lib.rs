@@ -38,9 +38,9 @@ use telemetry::{Metrics, ResourceMetrics};
 use cache::dispatch::GroupLimits;
 use cache::feed::machine::LoadAt;
 use cache::state::{ring::RingLimits, snapshot::Fed};
-pub use resource::{Resource, Shown};
 #[cfg(any(test, feature = "testing"))]
 pub use resource::test_resource;
+pub use resource::{Resource, Shown};
 
 /// Everything that is served at one moment.
 pub struct ServedResources {
@@ -163,7 +163,14 @@ impl Registry {
             definitions: None,
         }));
         let definitions = Definitions::new(deps.metrics.definitions_read.clone());
-        let mut registry = Self { deps, resources: resources.clone(), cachers: HashMap::new(), definitions, offer: Offer::Reads, callers: Mutex::default() };
+        let mut registry = Self {
+            deps,
+            resources: resources.clone(),
+            cachers: HashMap::new(),
+            definitions,
+            offer: Offer::Reads,
+            callers: Mutex::default(),
+        };
         let storage = &Catalogue::definitions().storage;
         registry.keep(storage.id.clone(), storage.clone()).await;
         registry.begin().await;

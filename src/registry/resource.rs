@@ -48,7 +48,8 @@ impl Shown {
             self.view.reaches(newest, KEPT_WAIT).await;
         }
         let kept: Vec<Option<Arc<Object>>> = objects.iter().map(|object| self.view.find(object.key(), object.revision)).collect();
-        let missing: Vec<Arc<Object>> = objects.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(object, _)| object.clone()).collect();
+        let missing: Vec<Arc<Object>> =
+            objects.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(object, _)| object.clone()).collect();
         let mut made = if missing.is_empty() { Vec::new() } else { self.converter.objects(&missing).await? }.into_iter();
         Ok(kept.into_iter().filter_map(|kept| kept.or_else(|| made.next())).collect())
     }

@@ -21,7 +21,9 @@ use model::Object;
 pub(super) fn resolve(resources: &Weak<ArcSwap<ServedResources>>, backend: &Backend<'_>) -> Result<SocketAddr, String> {
     let Some(resources) = resources.upgrade() else { return Err("the server is stopping".to_owned()) };
     let resources = resources.load();
-    let Some(services) = resources.find("", "v1", "services") else { return Err("this server has no Services: name the webhook by a URL".to_owned()) };
+    let Some(services) = resources.find("", "v1", "services") else {
+        return Err("this server has no Services: name the webhook by a URL".to_owned());
+    };
     let known = services.handle.published.known();
     let key = format!("/services/specs/{}/{}", backend.namespace, backend.name);
     let service = known.snapshot.store.scan(b"", b"").find(|object| object.key().ends_with(key.as_bytes()));
@@ -56,7 +58,9 @@ fn of_slices(resources: &ServedResources, backend: &Backend<'_>, port: &str) -> 
             continue;
         };
         let ready = |one: &&Value| one["conditions"]["ready"].as_bool().unwrap_or(true);
-        for address in slice["endpoints"].as_array().into_iter().flatten().filter(ready).flat_map(|one| one["addresses"].as_array()).flatten() {
+        for address in
+            slice["endpoints"].as_array().into_iter().flatten().filter(ready).flat_map(|one| one["addresses"].as_array()).flatten()
+        {
             let ip = address.as_str().and_then(|text| text.parse::<IpAddr>().ok());
             found.extend(ip.zip(u16::try_from(number).ok()).map(|(ip, port)| SocketAddr::new(ip, port)));
         }

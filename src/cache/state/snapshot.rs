@@ -150,13 +150,7 @@ impl Fed {
     }
 
     fn over(source: Arc<SourceState>) -> Self {
-        Self {
-            revision: AtomicU64::default(),
-            waiters: AtomicUsize::default(),
-            grew: Notify::default(),
-            asked: Notify::default(),
-            source,
-        }
+        Self { revision: AtomicU64::default(), waiters: AtomicUsize::default(), grew: Notify::default(), asked: Notify::default(), source }
     }
 
     /// Notes that everything that etcd had at this moment has been handed over.
@@ -243,7 +237,8 @@ impl Fed {
     /// Returns whether memory is older than a healthy feed's ever is.
     #[must_use]
     pub fn is_behind(&self) -> bool {
-        self.since(&self.source.cut_off).is_some_and(|cut_off| cut_off > BEHIND_AFTER) || self.age().is_none_or(|age| age > self.source.behind_after)
+        self.since(&self.source.cut_off).is_some_and(|cut_off| cut_off > BEHIND_AFTER)
+            || self.age().is_none_or(|age| age > self.source.behind_after)
     }
 
     /// Waits until everything up to `revision` is handed over, at most `limit`, and has etcd asked for progress meanwhile; returns whether it is.

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{
     WriteRequest, Writer, Written, body::Expected, created_by_update, decode::DecodedBody, failure::WriteError, is_large_patch, is_of,
-    managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part,
-    tree, updated, written,
+    managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part, tree,
+    updated, written,
 };
 use go::yaml::reader;
 
