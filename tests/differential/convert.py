@@ -50,7 +50,7 @@ def version(name, storage, spec, path, columns, fields):
         "additionalPrinterColumns": columns, "selectableFields": [{"jsonPath": field} for field in fields]}
 
 
-def definition(plural, kind, url, bundle, storage="v1", reviews=("v1",)):
+def definition(plural, kind, url, bundle, storage="v1", reviews=("v1",), strategy="Webhook"):
     """v1 has `address` as `host:port`, v2 both apart, with a default that v1 has not, and v3 the same under another name."""
     v1 = {"address": text(), "replicas": number(), "note": text()}
     v2 = {"host": text(), "port": text(), "replicas": number(), "note": text(), "mode": text() | {"default": "fast"}}
@@ -64,7 +64,7 @@ def definition(plural, kind, url, bundle, storage="v1", reviews=("v1",)):
                 version("v1", storage == "v1", v1, ".spec.replicas", columns(".spec.address"), [".spec.address"]),
                 version("v2", storage == "v2", v2, ".spec.replicas", columns(".spec.host"), [".spec.host"]),
                 version("v3", storage == "v3", v3, ".spec.count", columns(".spec.server.host"), [".spec.server.host"])],
-            "conversion": {"strategy": "Webhook", "webhook": {
+            "conversion": {"strategy": "None"} if strategy == "None" else {"strategy": "Webhook", "webhook": {
                 "conversionReviewVersions": list(reviews), "clientConfig": {"url": url, "caBundle": bundle}}}}}
 
 
@@ -488,9 +488,14 @@ def follow(story):
             story.differences.append((f"watch {version} {query}", "GET", "", None, answers))
 
 
-def moved(story):
+def unasked(story):
+    """Versions whose schemas differ, and no webhook: each prunes what it does not know."""
+    moved(story, strategy="None")
+
+
+def moved(story, strategy="Webhook"):
     """The storage version moves to and fro, and objects of each are left."""
-    story.define()
+    story.define(strategy=strategy)
     both, path, thing = story.both, story.path, story.object
 
     def look(when):
@@ -542,7 +547,7 @@ def wrong(story):
         both(f"{mood}: patch v1", "PATCH", path("v1", "a"), {"spec": {"note": mood}, "metadata": {"labels": {"l": "1"}, "annotations": None}}, MERGE)
         both(f"{mood}: reset", "PATCH", path("v1", "a"), {"metadata": {"managedFields": [{}]}}, MERGE)
         story.hook.mood = "good"
-        both(f"{mood}: touch again", "PATCH", path("v1", "a"), {"metadata": {"labels": {"mood": None}}}, MERGE)
+        both(f"{mood}: touch again", "PATCH", path("v1", "a"), {"metadata": {"labels": {"mood": f"{mood}-again"}}}, MERGE)
         both(f"{mood}: then", "GET", path("v2", "a"), settle=True)
         both(f"{mood}: delete v1", "DELETE", path("v1", f"x-{mood}"))
 
@@ -720,7 +725,7 @@ def informers(story, seconds=12, watchers=20):
     print(f"informers: {len(truth)} writes, {sum(len(follower.sessions) for follower in followers)} lists", flush=True)
 
 
-STORIES = {"ordinary": ordinary, "follow": follow, "moved": moved, "wrong": wrong, "unreachable": unreachable, "old-reviews": old_reviews,
+STORIES = {"ordinary": ordinary, "follow": follow, "moved": moved, "unasked": unasked, "wrong": wrong, "unreachable": unreachable, "old-reviews": old_reviews,
            "informers": informers}
 
 
