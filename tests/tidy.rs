@@ -40,7 +40,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("audit", &["auth", "client", "go", "model", "retry"]),
     ("upstream", &["auth", "client", "fair", "recent", "retry"]),
     ("reflector", &["cache", "client", "codec", "model", "retry", "upstream"]),
-    ("storage", &["cache", "catalogue", "codec", "conversion", "etcd", "fair", "go", "merge", "model", "offload", "proto", "registry", "upstream"]),
+    (
+        "storage",
+        &["cache", "catalogue", "codec", "conversion", "etcd", "fair", "go", "merge", "model", "offload", "proto", "registry", "upstream"],
+    ),
     ("controllers", &["auth", "cache", "catalogue", "etcd", "go", "model", "registry", "retry", "storage"]),
     ("http2", &[]),
     ("admission", &["go"]),

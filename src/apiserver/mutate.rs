@@ -397,7 +397,7 @@ impl Call<'_> {
                     Err(error) => return self.failed(&error.into(), &mut timer),
                 };
                 let answer = || {
-if let Some(object) = read {
+                    if let Some(object) = read {
                         let hold = self.context.conn.unread.add(object.tail_len());
                         return self.object(code, &object, &self.resource.encoders.get(self.representation()).encoder, Some(hold), timer);
                     }

@@ -65,7 +65,7 @@ impl Metadata {
         if let Some(first) = object.tail().strip_prefix(b"\"metadata\":") {
             return Self::deserialize(&mut serde_json::Deserializer::from_slice(first)).ok();
         }
-        serde_json::from_slice::<Whole>(&[b"{", object.tail()].concat()).ok().map(|whole| whole.metadata)
+        serde_json::from_slice::<Whole>(&[b"{", &*object.tail()].concat()).ok().map(|whole| whole.metadata)
     }
 
     /// Reads that of a whole object.
