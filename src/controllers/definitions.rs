@@ -131,7 +131,7 @@ async fn delete_instances(controllers: &Controllers, group: &str, plural: &str) 
     let resources = controllers.resources.load_full();
     let is_of = |r: &&Arc<Resource>| r.served.is_custom() && r.served.group == group && r.served.resource == plural;
     // Through a version that asks no webhook, if there is one.
-    let Some(resource) = resources.iter().filter(is_of).min_by_key(|resource| resource.shown.is_some()).cloned() else {
+    let Some(resource) = resources.iter().find(is_of).map(|resource| resources.unconverted(resource).clone()) else {
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };
     let known = resource.source().known();

@@ -151,7 +151,7 @@ impl Converter {
         }
         for (from, places) in by_version {
             let read = || places.iter().map(|at| self.read(&objects[*at], from)).collect::<Result<Vec<_>, _>>();
-            let bytes = places.iter().map(|at| objects[*at].tail().len()).sum();
+            let bytes = places.iter().map(|at| objects[*at].tail_len()).sum();
             let trees = self.converted(from, &self.shown_as, working(bytes, read)?).await?;
             working(bytes, || {
                 for (at, mut tree) in places.iter().zip(trees) {
@@ -169,7 +169,7 @@ impl Converter {
         let (Some(encoder), Some(schema)) = (self.encoders.get(from), self.conversion.schema(from)) else {
             return Err(ConversionError::Failed(format!("request to convert CR from an invalid group/version: {from}")));
         };
-        let mut json = Vec::with_capacity(object.tail().len() + 64);
+        let mut json = Vec::with_capacity(object.tail_len() + 64);
         encoder.object_into(object, &mut json);
         let unread = |error: serde_json::Error| ConversionError::Failed(format!("{}: {error}", String::from_utf8_lossy(object.key())));
         let mut tree: Value = serde_json::from_slice(&json).map_err(unread)?;
@@ -306,7 +306,7 @@ fn pieces(objects: &[Arc<Object>]) -> impl Iterator<Item = &[Arc<Object>]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |object: &&Arc<Object>| {
-            bytes += object.tail().len();
+            bytes += object.tail_len();
             bytes <= BYTES_PER_CALL
         };
         let count = rest.iter().take(OBJECTS_PER_CALL).take_while(fits).count().max(1).min(rest.len());

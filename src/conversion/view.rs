@@ -332,7 +332,7 @@ impl Follower {
                     break;
                 }
                 objects += usize::from(event.new.is_some());
-                bytes += event.new.as_ref().map_or(0, |object| object.tail().len());
+                bytes += event.new.as_ref().map_or(0, |object| object.tail_len());
                 revisions.entry(event.revision).or_default().push(event.clone());
                 index += 1;
             }
@@ -374,7 +374,7 @@ impl Follower {
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = |object: &&Arc<Object>| {
-                bytes += object.tail().len();
+                bytes += object.tail_len();
                 bytes <= BYTES_AT_ONCE
             };
             let count = rest.iter().take(OBJECTS_AT_ONCE).take_while(fits).count().max(1);

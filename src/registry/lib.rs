@@ -61,6 +61,17 @@ impl ServedResources {
         self.groups.get(group)?.get(version)?.get(resource)
     }
 
+    /// The same objects in a version that asks no webhook, if there is one: for who needs their metadata alone, or deletes them.
+    #[must_use]
+    pub fn unconverted<'a>(&'a self, resource: &'a Arc<Resource>) -> &'a Arc<Resource> {
+        if resource.shown.is_none() {
+            return resource;
+        }
+        let Served { group, resource: plural, .. } = &*resource.served;
+        let versions = self.groups.get(group).into_iter().flat_map(|group| group.values());
+        versions.filter_map(|version| version.get(plural)).find(|sibling| sibling.shown.is_none()).unwrap_or(resource)
+    }
+
     /// The definitions of custom resources, whether or not clients see them.
     #[must_use]
     pub fn definitions(&self) -> Option<&Arc<Resource>> {
