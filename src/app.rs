@@ -197,6 +197,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         included: config.replica.as_ref().and_then(|replica| replica.included.clone()),
         extends: config.aggregated.is_some(),
         metrics: metrics.clone(),
+        prefix: prefix.clone(),
     };
     let (mut registry, resources) = Registry::start(parts).await;
     let (told, permission) = oneshot::channel();
@@ -427,7 +428,7 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>, upst
     let resources: Vec<_> = resources.load().iter().cloned().collect();
     // Others are loaded when they are asked for.
     let is_awaited = |storage: &model::Storage| upstream.is_none_or(|upstream| upstream.policy().is_followed_from_the_start(storage));
-    for resource in resources.into_iter().filter(|resource| is_awaited(&resource.served.storage)) {
+    for resource in resources.into_iter().filter(|resource| resource.shown.is_none() && is_awaited(&resource.served.storage)) {
         let published = &resource.handle.published;
         while published.wait_until(Known::is_ready, if upstream.is_some() { SOURCE_LOOK } else { READY_LOOK }).await.is_err() {
             if published.fed().is_declined() {

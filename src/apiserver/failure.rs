@@ -2,6 +2,7 @@
 
 use super::status::Status;
 use codec::Unencodable;
+use conversion::ConversionError;
 use etcd::EtcdError;
 use storage::read::{
     failure::ReadError,
@@ -13,6 +14,9 @@ impl From<ReadError> for Status {
         match error {
             ReadError::Refused(refusal) => refusal.into(),
             ReadError::NotReady(pending) => Self::too_many_requests("storage is (re)initializing", retry_after(pending).into()),
+            ReadError::NotConverted(_) => Self::too_many_requests(error.to_string(), 1),
+            ReadError::Conversion(ConversionError::Failed(why)) => Self::internal(why),
+            ReadError::Conversion(why @ ConversionError::Busy(_)) => Self::too_many_requests(why.to_string(), 1),
             ReadError::NoRoom(why) => Self::too_many_requests(why.to_string(), 1),
             ReadError::TooLarge { asked, current, retry_after } => Self::too_large_revision(asked.0, current.0, retry_after),
             // Whoever knows the resource says which one it is.

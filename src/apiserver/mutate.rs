@@ -388,8 +388,16 @@ impl Call<'_> {
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
                 let Written { object, stored, .. } = written;
                 let writer = &self.api.writer;
+                let read = match stored {
+                    Some(stored) => writer.read_back(&self.resource, stored).await,
+                    None => Ok(None),
+                };
+                let read = match read {
+                    Ok(read) => read,
+                    Err(error) => return self.failed(&error.into(), &mut timer),
+                };
                 let answer = || {
-                    if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
+                    if let Some(object) = read {
                         let hold = self.context.conn.unread.add(object.tail_len());
                         return self.object(code, &object, &self.resource.encoders.get(self.representation()).encoder, Some(hold), timer);
                     }

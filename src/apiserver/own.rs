@@ -19,7 +19,8 @@ impl Api {
 
     /// What `/metrics` answers.
     pub(super) fn metrics(&self, resources: &ServedResources) -> Vec<u8> {
-        for resource in resources.iter() {
+        // What is converted is counted with what is stored.
+        for resource in resources.iter().filter(|resource| resource.shown.is_none()) {
             let known = resource.handle.published.known();
             resource.metrics.at_revision(known.revision.0);
             resource.metrics.set_objects(i64::try_from(known.snapshot.store.len()).unwrap_or(i64::MAX));

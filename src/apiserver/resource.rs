@@ -158,7 +158,7 @@ impl<'a> ResourceRequest<'a> {
     pub(super) fn unconvertible(&self) -> Option<Status> {
         match &self.resource.served.conversion {
             Conversion::Refused(why) => Some(Status::internal(why.clone())),
-            Conversion::None | Conversion::ApiVersionOnly | Conversion::OtherMembers | Conversion::Definition => None,
+            _ => None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! A `Catalogue` never changes: when a CustomResourceDefinition does, a new one is made, which shares all groups but that one's, and swapped in whole.
 
 mod builtins;
+mod converted;
 pub mod defaults;
 pub mod definition;
 pub mod discovery;
@@ -24,6 +25,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 pub use builtins::Review;
+pub use converted::{ConversionWebhook, DefinedConversion, WebhookPlace};
 pub use definition::Definition;
 pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};

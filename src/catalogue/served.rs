@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::rules::Rules;
+use super::{converted::DefinedConversion, rules::Rules};
 use go::quote::quoted;
 use model::{PrinterColumn, Storage, selector::Field};
 
@@ -91,6 +91,9 @@ pub enum Conversion {
     OtherMembers,
     /// A CustomResourceDefinition stored as v1beta1.
     Definition,
+    /// By what the definition of a custom resource says.
+    #[serde(skip)]
+    Defined(Arc<DefinedConversion>),
     /// We do not know how; the reason is for the client.
     Refused(String),
 }
@@ -190,6 +193,15 @@ impl Served {
     #[must_use]
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
+    }
+
+    /// How its objects are made of the stored ones, if its definition says so.
+    #[must_use]
+    pub fn defined_conversion(&self) -> Option<&Arc<DefinedConversion>> {
+        match &self.conversion {
+            Conversion::Defined(conversion) => Some(conversion),
+            _ => None,
+        }
     }
 
     /// The field that a label of a field selector means.

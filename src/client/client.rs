@@ -7,13 +7,14 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::HttpsConnectorBuilder;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::ServerName;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -123,6 +124,8 @@ pub struct Client {
     authorization: Authorization,
     limits: Limits,
     turns: Semaphore,
+    /// What requests name as their host, if that is not where they are sent.
+    host: Option<HeaderValue>,
 }
 
 impl Client {
@@ -143,6 +146,19 @@ impl Client {
         Ok(Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits))
     }
 
+    /// A client of the Service of this name and port, wherever it is found: its certificate has to be of that name, and requests name it as their host.
+    ///
+    /// # Errors
+    /// When a certificate is none, or the name cannot be a host's.
+    pub fn of_service(trust: &Trust, name: &str, port: u16, limits: Limits) -> Result<Client, String> {
+        let server_name = ServerName::try_from(name.to_owned()).map_err(|error| format!("{name}: {error}"))?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only();
+        let builder = builder.with_server_name_resolver(FixedServerNameResolver::new(server_name)).enable_http1();
+        let host = HeaderValue::from_str(&format!("{name}:{port}")).map_err(|error| format!("{name}: {error}"))?;
+        let client = Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits);
+        Ok(Client { host: Some(host), ..client })
+    }
+
     fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Client {
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -150,7 +166,8 @@ impl Client {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(limits.concurrent_max)
             .build(connector);
-        Client { http: client, authorization: Authorization::of(credentials), limits, turns: Semaphore::new(limits.concurrent_max) }
+        let turns = Semaphore::new(limits.concurrent_max);
+        Client { http: client, authorization: Authorization::of(credentials), limits, turns, host: None }
     }
 
     /// Posts JSON.
@@ -201,7 +218,8 @@ impl Client {
 
     async fn send(&self, method: Method, url: &Uri, body: Bytes) -> Result<Response<Incoming>, CallError> {
         let credentials = self.authorization.header().await.map_err(CallError::Credentials)?;
-        let request = request(method.clone(), url, body, credentials);
+        let mut request = request(method.clone(), url, body, credentials);
+        request.headers_mut().extend(self.host.clone().map(|host| (HOST, host)));
         self.http.request(request).await.map_err(|error| self.failure(&error, &method, url))
     }
 

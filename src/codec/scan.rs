@@ -148,11 +148,8 @@ impl<'a> Visitor<'a> for &mut Top<'_, 'a> {
                     self.types = self.types.saturating_add(1);
                     self.scan.kind = Some(map.next_value()?);
                 }
-                "apiVersion" => {
-                    self.types = self.types.saturating_add(1);
-                    map.next_value::<IgnoredAny>()?;
-                }
                 name => {
+                    self.types = self.types.saturating_add(u8::from(name == "apiVersion"));
                     let mask = on(self.paths, all(self.paths), 0, name);
                     step(&mut map, self.paths, &mut self.scan.found, 0, mask)?;
                 }
@@ -362,6 +359,15 @@ mod tests {
         let owned = paths(dotted);
         let asked: Vec<&[String]> = owned.iter().map(Vec::as_slice).collect();
         scan(text, Order::Sorted, &asked).expect("valid").found
+    }
+
+    #[test]
+    fn finds_the_version() {
+        let owned = paths(&["apiVersion", "spec.a"]);
+        let borrowed: Vec<&[String]> = owned.iter().map(Vec::as_slice).collect();
+        let text = r#"{"apiVersion":"ex.io/v1","kind":"T","metadata":{"name":"t","uid":"u"},"spec":{"a":1}}"#;
+        let scan = scan(text, Order::Sorted, &borrowed).expect("an object");
+        assert_eq!((scan.odd, scan.found), (false, vec![Some(r#""ex.io/v1""#), Some("1")]));
     }
 
     #[test]

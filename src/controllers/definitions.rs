@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 
 use super::Controllers;
 use cache::state::snapshot::Known;
@@ -22,6 +22,9 @@ use queue::{After, Queue};
 use registry::Resource;
 use retry::Reminder;
 use storage::write::{failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
+
+/// How long objects that a webhook converts are deleted before other definitions have their turn.
+const CONVERTED_AT_ONCE: Duration = Duration::from_secs(10);
 
 /// How long is waited for the definitions to be loaded before that is asked anew.
 const READY_POLL: Duration = Duration::from_secs(10);
@@ -126,10 +129,15 @@ async fn has_instances(controllers: &Controllers, group: &str, plural: &str) -> 
 /// Deletes what the cache has of the resource; what finalizers hold goes later, and is looked at again.
 async fn delete_instances(controllers: &Controllers, group: &str, plural: &str) -> Result<(), WriteError> {
     let resources = controllers.resources.load_full();
-    let Some(resource) = resources.iter().find(|r| r.served.is_custom() && r.served.group == group && r.served.resource == plural).cloned()
-    else {
+    let is_of = |r: &&Arc<Resource>| r.served.is_custom() && r.served.group == group && r.served.resource == plural;
+    // Through a version that asks no webhook, if there is one.
+    let Some(resource) = resources.iter().find(is_of).map(|resource| resources.unconverted(resource).clone()) else {
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };
-    let known = resource.handle.published.known();
-    controllers.writer.delete_each(&resource, known.snapshot.store.scan(b"", b""), &DeleteOptions::default(), None).await
+    let known = resource.source().known();
+    let options = DeleteOptions::default();
+    let deleted = controllers.writer.delete_each(&resource, known.snapshot.store.scan(b"", b""), &options, None);
+    // A webhook that does not answer holds up no other definition.
+    let late = || WriteError::NotYet(format!("the objects of {plural}.{group} are not deleted yet"));
+    if resource.shown.is_some() { timeout(CONVERTED_AT_ONCE, deleted).await.map_err(|_| late())? } else { deleted.await }
 }

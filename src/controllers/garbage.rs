@@ -152,11 +152,11 @@ impl Collector<'_> {
         while self.followers.try_join_next().is_some() {}
         let mut wanted: HashMap<ResourceId, &Arc<Resource>> = HashMap::new();
         for resource in served.iter().filter(|resource| is_followed(resource)) {
-            wanted.entry(resource.served.storage.id.clone()).or_insert(resource);
+            wanted.entry(resource.served.storage.id.clone()).or_insert_with(|| served.unconverted(resource));
         }
         let mut followed = self.shared.followed.lock();
         self.slots.retain(|id, (slot, published, follower)| {
-            let is_kept = wanted.get(id).is_some_and(|resource| Arc::ptr_eq(&resource.handle.published, published));
+            let is_kept = wanted.get(id).is_some_and(|resource| Arc::ptr_eq(resource.source(), published));
             if !is_kept {
                 follower.abort();
                 self.shared.index.lock().remove_all(*slot);
@@ -173,7 +173,7 @@ impl Collector<'_> {
             let Ok(number) = Slot::try_from(slot) else { continue };
             self.slots.entry(id).or_insert_with(|| {
                 followed[slot].taken_in = None;
-                let published = resource.handle.published.clone();
+                let published = resource.source().clone();
                 let follower = self.followers.spawn(follow(number, published.clone(), self.sender.clone()));
                 (number, published, follower)
             });
@@ -325,7 +325,7 @@ fn is_followed(resource: &Resource) -> bool {
 
 /// The metadata of an object that the garbage collector has to do with: it has owners, or is being deleted. Of others there is nothing to know.
 fn collected(object: &Object) -> Metadata {
-    let has = |text: &[u8]| memmem::find(object.tail(), text).is_some();
+    let has = |text: &[u8]| memmem::find(&object.tail(), text).is_some();
     let is_of_interest = has(b"\"ownerReferences\":[") || has(b"\"deletionTimestamp\":\"");
     is_of_interest.then(|| Metadata::of(object)).flatten().unwrap_or_default()
 }

@@ -65,7 +65,7 @@ impl Metadata {
         if let Some(first) = object.tail().strip_prefix(b"\"metadata\":") {
             return Self::deserialize(&mut serde_json::Deserializer::from_slice(first)).ok();
         }
-        serde_json::from_slice::<Whole>(&[b"{", object.tail()].concat()).ok().map(|whole| whole.metadata)
+        serde_json::from_slice::<Whole>(&[b"{", &*object.tail()].concat()).ok().map(|whole| whole.metadata)
     }
 
     /// Reads that of a whole object.
@@ -118,14 +118,14 @@ impl Controllers {
         self.resources.load().find(group, "v1", resource).cloned()
     }
 
-    /// The object as the cache has it.
+    /// The object as the cache has it; of a custom resource perhaps as it is stored.
     pub(super) fn cached(&self, place: &ObjectRef) -> Option<Arc<Object>> {
-        place.resource.handle.published.known().snapshot.store.find(&place.key(&self.prefix)).cloned()
+        place.resource.source().known().snapshot.store.find(&place.key(&self.prefix)).cloned()
     }
 
     /// What the cache has when it has all that etcd had at this revision.
     pub(super) async fn caught_up(&self, resource: &Resource, revision: model::Revision) -> Result<Known, WriteError> {
-        let published = &resource.handle.published;
+        let published = resource.source();
         let behind = |_| WriteError::NotYet(format!("the cache of {} is behind", resource.served.resource));
         published.wait_until(|known| known.revision >= revision && known.is_ready(), CACHE_LIMIT).await.map_err(behind)
     }
@@ -172,7 +172,8 @@ impl Kinds {
     pub(super) fn find(&self, resources: &Arc<ServedResources>, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let mut made = self.made.lock();
         if made.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, resources)) {
-            let all = resources.iter().map(|resource| ((resource.served.api_version(), resource.served.kind.clone()), resource.clone()));
+            let kind = |resource: &Resource| (resource.served.api_version(), resource.served.kind.clone());
+            let all = resources.iter().map(|resource| (kind(resource), resources.unconverted(resource).clone()));
             *made = Some((resources.clone(), Arc::new(all.collect())));
         }
         made.as_ref()?.1.get(&(api_version.to_owned(), kind.to_owned())).cloned()

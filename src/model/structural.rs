@@ -93,9 +93,14 @@ impl Structural {
 
     /// Prunes, and sets defaults.
     pub fn apply(&self, object: &mut Value) {
+        self.prune(object);
+        self.set_defaults(object);
+    }
+
+    /// Prunes, and sets no defaults.
+    pub fn prune(&self, object: &mut Value) {
         prune(object, Some(self));
         drop_nulls(object, Some(self));
-        self.set_defaults(object);
     }
 
     /// That of a writer without a schema, who prunes nothing.

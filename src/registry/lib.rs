@@ -7,16 +7,18 @@
 mod definitions;
 pub mod representation;
 mod resource;
+mod services;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     panic::resume_unwind,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwap;
 use imbl::OrdMap;
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle as Runtime,
     sync::{self, mpsc},
@@ -24,8 +26,9 @@ use tokio::{
 
 use cache::cacher::{Handle, cacher};
 use cache::source::{driver::Command, load::load};
-use catalogue::{Catalogue, Offer, Origin, Served};
+use catalogue::{Catalogue, ConversionWebhook, Offer, Origin, Served};
 use codec::Encoder;
+use conversion::{Backend, Caller, Converter, View};
 use definitions::Definitions;
 use etcd::Etcd;
 use model::{ByResource, GivenUp, Included, ResourceId, Storage};
@@ -35,9 +38,9 @@ use telemetry::{Metrics, ResourceMetrics};
 use cache::dispatch::GroupLimits;
 use cache::feed::machine::LoadAt;
 use cache::state::{ring::RingLimits, snapshot::Fed};
-pub use resource::Resource;
 #[cfg(any(test, feature = "testing"))]
 pub use resource::test_resource;
+pub use resource::{Resource, Shown};
 
 /// Everything that is served at one moment.
 pub struct ServedResources {
@@ -56,6 +59,17 @@ impl ServedResources {
     #[must_use]
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
         self.groups.get(group)?.get(version)?.get(resource)
+    }
+
+    /// The same objects in a version that asks no webhook, if there is one: for who needs their metadata alone, or deletes them.
+    #[must_use]
+    pub fn unconverted<'a>(&'a self, resource: &'a Arc<Resource>) -> &'a Arc<Resource> {
+        if resource.shown.is_none() {
+            return resource;
+        }
+        let Served { group, resource: plural, .. } = &*resource.served;
+        let versions = self.groups.get(group).into_iter().flat_map(|group| group.values());
+        versions.filter_map(|version| version.get(plural)).find(|sibling| sibling.shown.is_none()).unwrap_or(resource)
     }
 
     /// The definitions of custom resources, whether or not clients see them.
@@ -136,6 +150,8 @@ pub struct Dependencies {
     /// Kubernetes' own groups are those of the cluster that this server extends: of them nothing is served, and of what is stored only the definitions are kept.
     pub extends: bool,
     pub metrics: Arc<Metrics>,
+    /// What all keys begin with: `/registry/`.
+    pub prefix: String,
 }
 
 /// Starts cachers and replaces what is served.
@@ -145,6 +161,8 @@ pub struct Registry {
     cachers: HashMap<ResourceId, (Handle, Arc<ResourceMetrics>)>,
     definitions: Definitions,
     offer: Offer,
+    /// Who asks the webhook of a definition, by its name, while a version of it is served.
+    callers: Mutex<HashMap<String, Weak<Caller>>>,
 }
 
 impl Registry {
@@ -156,7 +174,14 @@ impl Registry {
             definitions: None,
         }));
         let definitions = Definitions::new(deps.metrics.definitions_read.clone());
-        let mut registry = Self { deps, resources: resources.clone(), cachers: HashMap::new(), definitions, offer: Offer::Reads };
+        let mut registry = Self {
+            deps,
+            resources: resources.clone(),
+            cachers: HashMap::new(),
+            definitions,
+            offer: Offer::Reads,
+            callers: Mutex::default(),
+        };
         let storage = &Catalogue::definitions().storage;
         registry.keep(storage.id.clone(), storage.clone()).await;
         registry.begin().await;
@@ -309,17 +334,51 @@ impl Registry {
         let Served { group, version, resource, .. } = &**served;
         if let Some(same) = before.find(group, version, resource)
             && same.served == *served
-            && Arc::ptr_eq(&same.handle.published, &handle.published)
+            && Arc::ptr_eq(same.source(), &handle.published)
         {
             return Some(same.clone());
         }
+        let (handle, shown) = match self.shown(served, handle, metrics) {
+            Some((handle, shown)) => (handle, Some(shown)),
+            None => (handle.clone(), None),
+        };
         Some(Arc::new(Resource {
             encoders: Encoders::new(encoder(served), served.clone(), since_epoch),
-            handle: handle.clone(),
+            handle,
+            shown,
             metrics: metrics.clone(),
             requests: Arc::new(self.deps.metrics.served(group, version, resource)),
             served: served.clone(),
         }))
+    }
+
+    /// The cacher of a version that is made of the stored objects by what the definition says, and how.
+    fn shown(&self, served: &Arc<Served>, source: &Handle, metrics: &Arc<ResourceMetrics>) -> Option<(Handle, Shown)> {
+        let conversion = served.defined_conversion()?;
+        let caller = conversion.webhook.as_ref().map(|webhook| self.caller(&conversion.definition, webhook));
+        let converter = Arc::new(Converter::new(served, conversion.clone(), caller, &self.deps.prefix));
+        let Dependencies { limits, groups, given_up, runtime, .. } = &self.deps;
+        let fed = Arc::new(source.published.fed().beside());
+        let (cacher, mut handle, inbox) = cacher(conversion.shown.clone(), *limits, *groups, fed, given_up.clone(), metrics.clone());
+        runtime.spawn(cacher.run());
+        handle.included.clone_from(&source.included);
+        let view = View::follow(runtime, source.published.clone(), converter.clone(), (handle.clone(), inbox));
+        Some((handle, Shown { converter, view, source: source.published.clone() }))
+    }
+
+    /// Who asks a definition's webhook: its versions share that, and the limits with it.
+    fn caller(&self, definition: &str, webhook: &ConversionWebhook) -> Arc<Caller> {
+        let mut callers = self.callers.lock();
+        let known = callers.get(definition).and_then(Weak::upgrade).filter(|caller| caller.webhook() == webhook);
+        if let Some(caller) = known {
+            return caller;
+        }
+        let resources = Arc::downgrade(&self.resources);
+        let resolver = Arc::new(move |backend: &Backend<'_>| services::resolve(&resources, backend));
+        let caller = Arc::new(Caller::new(webhook.clone(), resolver));
+        callers.retain(|_, caller| caller.strong_count() > 0);
+        callers.insert(definition.to_owned(), Arc::downgrade(&caller));
+        caller
     }
 }
 

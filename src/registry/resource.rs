@@ -1,10 +1,12 @@
 //! A served resource, as requests hold it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::representation::Encoders;
-use cache::cacher::Handle;
+use cache::{cacher::Handle, state::snapshot::Published};
 use catalogue::Served;
+use conversion::{ConversionError, Converter, View};
+use model::Object;
 use telemetry::{ResourceMetrics, ServedMetrics};
 
 /// A served resource with all that serving it takes; made once, when the catalogue changes.
@@ -13,12 +15,61 @@ pub struct Resource {
     pub served: Arc<Served>,
     /// How it is written.
     pub encoders: Encoders,
-    /// Its cacher.
+    /// Its cacher: of the stored objects, or of those in its own version.
     pub handle: Handle,
+    /// How its objects are made of the stored ones, where its definition says that.
+    pub shown: Option<Shown>,
     /// Figures of the stored resource.
     pub metrics: Arc<ResourceMetrics>,
     /// Figures of the served version.
     pub requests: Arc<ServedMetrics>,
+}
+
+/// A version that is made of what is stored.
+pub struct Shown {
+    pub converter: Arc<Converter>,
+    /// What is kept of it.
+    pub view: View,
+    /// The stored objects.
+    pub(super) source: Arc<Published>,
+}
+
+/// How long what is kept of a version is waited for before an object is converted for one request alone.
+const KEPT_WAIT: Duration = Duration::from_secs(1);
+
+impl Shown {
+    /// Returns stored objects in the version, in the same order: as they are kept, if they are. A version that is kept up has each of them converted anyway.
+    ///
+    /// # Errors
+    /// The webhook fails, or too many wait for it.
+    pub async fn objects(&self, objects: &[Arc<Object>]) -> Result<Vec<Arc<Object>>, ConversionError> {
+        self.view.want();
+        if let Some(newest) = objects.iter().map(|object| object.revision).max().filter(|_| self.view.is_live()) {
+            self.view.reaches(newest, KEPT_WAIT).await;
+        }
+        let kept: Vec<Option<Arc<Object>>> = objects.iter().map(|object| self.view.find(object.key(), object.revision)).collect();
+        let missing: Vec<Arc<Object>> =
+            objects.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(object, _)| object.clone()).collect();
+        let mut made = if missing.is_empty() { Vec::new() } else { self.converter.objects(&missing).await? }.into_iter();
+        Ok(kept.into_iter().filter_map(|kept| kept.or_else(|| made.next())).collect())
+    }
+
+    /// Returns one stored object in the version.
+    ///
+    /// # Errors
+    /// As of [`Self::objects`].
+    pub async fn object(&self, object: Arc<Object>) -> Result<Arc<Object>, ConversionError> {
+        let made = self.objects(std::slice::from_ref(&object)).await?;
+        Ok(made.into_iter().next().unwrap_or(object))
+    }
+}
+
+impl Resource {
+    /// The cacher's snapshot of the stored objects.
+    #[must_use]
+    pub fn source(&self) -> &Arc<Published> {
+        self.shown.as_ref().map_or(&self.handle.published, |shown| &shown.source)
+    }
 }
 
 /// Returns a built-in resource with a cacher that nobody runs.
@@ -48,6 +99,7 @@ pub fn test_resource(group: &str, resource: &str) -> Resource {
             std::time::Duration::default,
         ),
         handle,
+        shown: None,
         metrics: figures,
         requests: Arc::new(metrics.served(group, "v1", resource)),
         served,

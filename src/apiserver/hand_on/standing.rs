@@ -171,7 +171,7 @@ fn resource(
     let absent = RequestClass::Resource { availability: Availability::Absent, foreign_part: false };
     let Some(resource) = ours(&resources, replica, path, method) else { return absent };
     let known = resource.handle.published.known();
-    let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
+    let is_refused = matches!(resource.served.conversion, Conversion::Refused(_) | Conversion::Defined(_));
     let standing = match known.is_ready() {
         _ if is_refused || !known.snapshot.broken.is_empty() => Availability::Unreadable,
         true if !replica.holds(resource) => Availability::Incomplete,

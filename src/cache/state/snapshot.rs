@@ -89,11 +89,16 @@ pub const BEHIND_AFTER: Duration = Duration::from_secs(5);
 /// The revision up to which every change of a revision space was handed to its cacher, and who waits for it to grow.
 pub struct Fed {
     revision: AtomicU64,
-    compacted: AtomicU64,
-    lost: AtomicU64,
     waiters: AtomicUsize,
     grew: Notify,
     asked: Notify,
+    source: Arc<SourceState>,
+}
+
+/// What is known of a source, by all clocks that follow it.
+struct SourceState {
+    compacted: AtomicU64,
+    lost: AtomicU64,
     /// What `fresh` counts from.
     born: Instant,
     /// The last moment whose state of etcd is known to be handed over, in milliseconds and one more; zero before there is one.
@@ -115,23 +120,7 @@ pub struct Fed {
 
 impl Default for Fed {
     fn default() -> Self {
-        Self {
-            revision: AtomicU64::default(),
-            compacted: AtomicU64::default(),
-            lost: AtomicU64::default(),
-            waiters: AtomicUsize::default(),
-            grew: Notify::default(),
-            asked: Notify::default(),
-            born: Instant::now(),
-            fresh: AtomicU64::default(),
-            behind_after: BEHIND_AFTER,
-            cut_off: AtomicU64::default(),
-            declined: AtomicUsize::default(),
-            mute: AtomicUsize::default(),
-            note: Mutex::default(),
-            wanted: AtomicU64::default(),
-            wants: Notify::default(),
-        }
+        Self::behind_after(BEHIND_AFTER)
     }
 }
 
@@ -139,94 +128,117 @@ impl Fed {
     /// Of a source that tells more rarely than etcd how far it is: memory counts as behind from this age on, or when it has been cut off for a while.
     #[must_use]
     pub fn behind_after(age: Duration) -> Self {
-        Self { behind_after: age, ..Self::default() }
+        Self::over(Arc::new(SourceState {
+            compacted: AtomicU64::default(),
+            lost: AtomicU64::default(),
+            born: Instant::now(),
+            fresh: AtomicU64::default(),
+            behind_after: age,
+            cut_off: AtomicU64::default(),
+            declined: AtomicUsize::default(),
+            mute: AtomicUsize::default(),
+            note: Mutex::default(),
+            wanted: AtomicU64::default(),
+            wants: Notify::default(),
+        }))
+    }
+
+    /// Returns a clock of its own for what is made of what this one's source brings, and comes later.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self::over(self.source.clone())
+    }
+
+    fn over(source: Arc<SourceState>) -> Self {
+        Self { revision: AtomicU64::default(), waiters: AtomicUsize::default(), grew: Notify::default(), asked: Notify::default(), source }
     }
 
     /// Notes that everything that etcd had at this moment has been handed over.
     pub fn fresh_as_of(&self, at: Instant) {
-        self.fresh.fetch_max(self.mark(at), Ordering::Release);
+        self.source.fresh.fetch_max(self.mark(at), Ordering::Release);
     }
 
     /// Notes whether anything can come from the source now.
     pub fn cut_off(&self, is_so: bool) {
         if !is_so {
-            self.cut_off.store(0, Ordering::Release);
-        } else if self.cut_off.load(Ordering::Relaxed) == 0 {
-            self.cut_off.store(self.mark(Instant::now()), Ordering::Release);
+            self.source.cut_off.store(0, Ordering::Release);
+        } else if self.source.cut_off.load(Ordering::Relaxed) == 0 {
+            self.source.cut_off.store(self.mark(Instant::now()), Ordering::Release);
         }
     }
 
     /// Notes whether the source brings the resource at all: if not, nobody is to wait for it.
     pub fn decline(&self, is_so: bool) {
-        self.declined.store(usize::from(is_so), Ordering::Relaxed);
+        self.source.declined.store(usize::from(is_so), Ordering::Relaxed);
     }
 
     /// Returns whether the source does not bring the resource.
     #[must_use]
     pub fn is_declined(&self) -> bool {
-        self.declined.load(Ordering::Relaxed) != 0
+        self.source.declined.load(Ordering::Relaxed) != 0
     }
 
     /// Notes whether the source tells its progress when it is asked: if not, whoever waits waits for what comes by itself.
     pub fn set_mute(&self, is_mute: bool) {
-        self.mute.store(usize::from(is_mute), Ordering::Relaxed);
+        self.source.mute.store(usize::from(is_mute), Ordering::Relaxed);
     }
 
     /// Returns whether the source does not tell its progress when it is asked.
     #[must_use]
     pub fn is_mute(&self) -> bool {
-        self.mute.load(Ordering::Relaxed) != 0
+        self.source.mute.load(Ordering::Relaxed) != 0
     }
 
     /// Notes what people should know of how the source brings the resource.
     pub fn set_note(&self, note: Option<Arc<str>>) {
-        *self.note.lock() = note;
+        *self.source.note.lock() = note;
     }
 
     /// Returns what people should know of how the source brings the resource.
     #[must_use]
     pub fn note(&self) -> Option<Arc<str>> {
-        self.note.lock().clone()
+        self.source.note.lock().clone()
     }
 
     /// Notes that a read asks for the resource, whether it is there or not.
     pub fn want(&self) {
-        self.wanted.store(self.mark(Instant::now()), Ordering::Relaxed);
-        self.wants.notify_one();
+        self.source.wanted.store(self.mark(Instant::now()), Ordering::Relaxed);
+        self.source.wants.notify_one();
     }
 
     /// Ends when a read asks for the resource, or has asked since the last call.
     pub async fn wanted(&self) {
-        self.wants.notified().await;
+        self.source.wants.notified().await;
     }
 
     /// Returns how long no read has asked for the resource; `None` before the first one.
     #[must_use]
     pub fn unwanted_for(&self) -> Option<Duration> {
-        self.since(&self.wanted)
+        self.since(&self.source.wanted)
     }
 
     /// A moment as the atomics have it, in milliseconds and one more.
     fn mark(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.born).as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+        u64::try_from(at.saturating_duration_since(self.source.born).as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     /// The time since the moment that is marked there.
     fn since(&self, mark: &AtomicU64) -> Option<Duration> {
         let mark = mark.load(Ordering::Acquire).checked_sub(1)?;
-        Some(self.born.elapsed().saturating_sub(Duration::from_millis(mark)))
+        Some(self.source.born.elapsed().saturating_sub(Duration::from_millis(mark)))
     }
 
     /// Returns how old memory may be: it has everything that etcd had so long ago. `None` before etcd has been heard.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
-        self.since(&self.fresh)
+        self.since(&self.source.fresh)
     }
 
     /// Returns whether memory is older than a healthy feed's ever is.
     #[must_use]
     pub fn is_behind(&self) -> bool {
-        self.since(&self.cut_off).is_some_and(|cut_off| cut_off > BEHIND_AFTER) || self.age().is_none_or(|age| age > self.behind_after)
+        self.since(&self.source.cut_off).is_some_and(|cut_off| cut_off > BEHIND_AFTER)
+            || self.age().is_none_or(|age| age > self.source.behind_after)
     }
 
     /// Waits until everything up to `revision` is handed over, at most `limit`, and has etcd asked for progress meanwhile; returns whether it is.
@@ -265,18 +277,18 @@ impl Fed {
     /// `lost` is the newest revision that a client may have seen.
     pub fn rewind(&self, revision: Revision, lost: Revision) {
         self.revision.store(revision.0, Ordering::Release);
-        self.lost.fetch_max(lost.0, Ordering::Release);
+        self.source.lost.fetch_max(lost.0, Ordering::Release);
     }
 
     /// Somebody compacted etcd at `revision` (spec list-watch §10): exact reads below it are over.
     pub fn compacted_at(&self, revision: Revision) {
-        self.compacted.fetch_max(revision.0, Ordering::Relaxed);
+        self.source.compacted.fetch_max(revision.0, Ordering::Relaxed);
     }
 
     /// The highest compaction revision that was published, zero when none was.
     #[must_use]
     pub fn compacted(&self) -> Revision {
-        Revision(self.compacted.load(Ordering::Relaxed))
+        Revision(self.source.compacted.load(Ordering::Relaxed))
     }
 
     /// Whether anyone waits: then the feed asks etcd for progress (spec list-watch §2.9).
@@ -445,7 +457,7 @@ impl Published {
             applied if applied.0 >= handed => applied.max(Revision(fed)),
             applied => applied,
         };
-        Known { snapshot, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
+        Known { snapshot, revision, lost: Revision(self.fed.source.lost.load(Ordering::Acquire)) }
     }
 
     /// The cacher shows a new snapshot.
@@ -480,6 +492,7 @@ impl Published {
     /// etcd went backwards: a snapshot of an earlier epoch than this one is not known up to any revision, and not ready.
     pub fn void_before(&self, epoch: Epoch) {
         self.void_before.store(epoch.0, Ordering::Release);
+        self.changed.notify_waiters();
     }
 
     /// The clock this resource follows.

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     builtins::{field_index, members},
+    converted::{ConversionWebhook, DefinedConversion},
     order::preferred_first,
     rules,
     served::{Conversion, Custom, Labels, Origin, ScalePaths, Served, Subresource, UnknownLabel, api_version},
@@ -23,6 +24,12 @@ const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "
 /// Verbs while the definition is being deleted.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
+
+/// The member that tells of which version a stored value is.
+const API_VERSION: &str = "apiVersion";
+
+/// The versions of a definition by their `apiVersion`, with their schemas.
+type Schemas = Vec<(String, Option<Arc<Structural>>)>;
 
 /// What is kept of one CustomResourceDefinition. Two equal ones make the same resources with the same schemas.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +126,8 @@ struct Draft<'a> {
     storage: usize,
     /// `status.storedVersions`: values may be stored under any of these.
     stored: Vec<String>,
-    webhook: bool,
+    /// Of the strategy Webhook.
+    webhook: Option<ConversionWebhook>,
     names_accepted: bool,
     established: bool,
     terminating: bool,
@@ -130,12 +138,15 @@ impl Draft<'_> {
         if !self.names_accepted && !self.established {
             return Vec::new();
         }
-        let storage = Arc::new(self.storage());
+        let (storage, schemas) = (Arc::new(self.storage()), OnceCell::new());
         let served = self.versions.iter().filter(|version| version.served);
-        served.map(|version| Arc::new(self.served_version(version, &storage))).collect()
+        served.map(|version| Arc::new(self.served_version(version, &storage, &schemas))).collect()
     }
 
-    fn served_version(&self, version: &Version<'_>, storage: &Arc<Storage>) -> Served {
+    fn served_version(&self, version: &Version<'_>, storage: &Arc<Storage>, schemas: &OnceCell<Schemas>) -> Served {
+        let conversion = self.conversion(version, storage, schemas);
+        let shown = if let Conversion::Defined(defined) = &conversion { &defined.shown } else { storage };
+        let labels = self.labels(version, shown);
         Served {
             group: self.group.clone(),
             version: version.name.clone(),
@@ -147,7 +158,7 @@ impl Draft<'_> {
             short_names: self.names.short_names.clone(),
             categories: self.names.categories.clone(),
             storage: Arc::clone(storage),
-            conversion: self.conversion(version),
+            conversion,
             origin: Origin::Custom(Custom {
                 scale: version.scale.clone(),
                 printer_columns: version.columns.clone(),
@@ -159,7 +170,7 @@ impl Draft<'_> {
             rules: rules::CUSTOM,
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
             subresources: self.subresources(version),
-            labels: self.labels(version, storage),
+            labels,
         }
     }
 
@@ -185,50 +196,71 @@ impl Draft<'_> {
                 fields.push(field);
             }
         }
+        let is_mixed = self.is_mixed();
+        fields.extend(is_mixed.then(|| scalar(API_VERSION)));
         // The one that new values are stored under comes first.
-        let mut readable: Vec<&str> = self.readable().map(|version| version.name.as_str()).collect();
+        let is_readable = |version: &&Version<'_>| is_mixed || self.readable().any(|readable| readable.name == version.name);
+        let mut readable: Vec<&str> = self.versions.iter().filter(is_readable).map(|version| version.name.as_str()).collect();
         readable.sort_by_key(|name| *name != self.versions[self.storage].name);
         let api_versions = readable.into_iter().map(|name| api_version(&self.group, name)).collect();
+        let schema = if is_mixed { None } else { self.versions[self.storage].structural() };
+        self.stored(api_versions, schema, fields)
+    }
+
+    /// Objects of these versions, pruned and defaulted by this schema.
+    fn stored(&self, api_versions: Vec<String>, schema: Option<Arc<Structural>>, fields: Vec<FieldPath>) -> Storage {
         Storage {
             id: format!("{}/{}", self.group, self.names.plural).into(),
             group: self.group.clone(),
             resource: self.names.plural.clone(),
             namespaced: self.namespaced,
-            shape: Shape::Custom { kind: self.names.kind.clone(), api_versions, schema: self.structural() },
+            shape: Shape::Custom { kind: self.names.kind.clone(), api_versions, schema },
             fields,
         }
-    }
-
-    /// What each value is pruned and defaulted by when it is read. The schemas of the other versions that are shown change nothing more.
-    fn structural(&self) -> Option<Arc<Structural>> {
-        self.versions[self.storage].schema.as_ref()?.structural().cloned()
     }
 
     /// The versions whose stored values need only another `apiVersion` to be what the storage version shows.
     fn readable(&self) -> impl Iterator<Item = &Version<'_>> {
         let storage = &self.versions[self.storage];
-        self.versions.iter().filter(move |version| version.name == storage.name || !self.webhook && version.kept_by(storage))
+        self.versions.iter().filter(move |version| version.name == storage.name || self.webhook.is_none() && version.kept_by(storage))
     }
 
-    /// A version is shown when the bytes of every readable value that may be stored are its own but for `apiVersion`.
-    fn conversion(&self, version: &Version<'_>) -> Conversion {
-        let storage = &self.versions[self.storage];
-        if version.name == storage.name {
+    /// Whether a value may be stored under this version.
+    fn may_be_stored(&self, version: &Version<'_>) -> bool {
+        version.name == self.versions[self.storage].name || self.stored.contains(&version.name)
+    }
+
+    /// Whether values may be stored that are not as the storage version shows them: they are kept as they are, and no version is shown without a look at which
+    /// one they are of.
+    fn is_mixed(&self) -> bool {
+        let mut may_be_stored = self.versions.iter().filter(|version| self.may_be_stored(version));
+        may_be_stored.any(|version| !self.readable().any(|readable| readable.name == version.name))
+    }
+
+    /// A version is made of the stored bytes when those of every value that may be stored are its own but for `apiVersion`.
+    fn conversion(&self, version: &Version<'_>, storage: &Arc<Storage>, schemas: &OnceCell<Schemas>) -> Conversion {
+        let is_mixed = self.is_mixed();
+        if version.name == self.versions[self.storage].name && !is_mixed {
             return Conversion::None;
         }
-        let (kind, this, that) = (&self.names.kind, &version.name, &storage.name);
-        if self.webhook {
-            return Conversion::Refused(format!(
-                "{kind} is stored as {that} and only the conversion webhook of its definition can make {this} of it: use {that}"
-            ));
-        }
-        let may_be_stored = |writer: &&Version<'_>| writer.name == storage.name || self.stored.contains(&writer.name);
-        if self.readable().filter(may_be_stored).all(|writer| writer.kept_by(version)) {
+        let is_kept = || self.readable().filter(|writer| self.may_be_stored(writer)).all(|writer| writer.kept_by(version));
+        if self.webhook.is_none() && !is_mixed && is_kept() {
             return Conversion::ApiVersionOnly;
         }
-        Conversion::Refused(format!(
-            "{kind} is stored as {that}, and the schema of {this} would prune or default fields of it, which is not supported: use {that}"
-        ))
+        let mut fields: Vec<FieldPath> = Vec::new();
+        for field in version.selectable.iter().map(|path| scalar(path)) {
+            if !fields.contains(&field) {
+                fields.push(field);
+            }
+        }
+        let all = || self.versions.iter().map(|version| (api_version(&self.group, &version.name), version.structural())).collect();
+        Conversion::Defined(Arc::new(DefinedConversion {
+            definition: format!("{}.{}", self.names.plural, self.group),
+            webhook: self.webhook.clone(),
+            shown: Arc::new(self.stored(vec![api_version(&self.group, &version.name)], None, fields)),
+            versions: schemas.get_or_init(all).clone(),
+            version_field: if is_mixed { field_index(storage, &scalar(API_VERSION)).map(usize::from) } else { None },
+        }))
     }
 
     fn subresources(&self, version: &Version<'_>) -> Vec<Subresource> {
@@ -289,6 +321,11 @@ impl Schema<'_> {
 }
 
 impl Version<'_> {
+    /// What its values are pruned and defaulted by.
+    fn structural(&self) -> Option<Arc<Structural>> {
+        self.schema.as_ref()?.structural().cloned()
+    }
+
     fn kept_by(&self, reader: &Self) -> bool {
         let Some(reads) = &reader.schema else { return true };
         let kept = |writes: &Structural| reads.structural().is_some_and(|reads| reads.keeps(writes));

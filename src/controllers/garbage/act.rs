@@ -99,8 +99,7 @@ impl Shared {
             let (resource, revision) = (&followed.resource, item.object.revision);
             // Each etcd has revisions of its own.
             let is_comparable = Arc::ptr_eq(resource.handle.published.fed(), item.resource.handle.published.fed());
-            let known =
-                if is_comparable { self.controllers.caught_up(resource, revision).await? } else { resource.handle.published.known() };
+            let known = if is_comparable { self.controllers.caught_up(resource, revision).await? } else { resource.source().known() };
             let (epoch, applied) = (known.snapshot.epoch, known.snapshot.applied);
             let is_taken_in = || {
                 let taken_in = self.followed.lock().get(slot).and_then(|followed| followed.taken_in);

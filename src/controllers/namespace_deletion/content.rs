@@ -67,7 +67,7 @@ pub(super) async fn delete_all(controllers: &Controllers, namespace: &str, delet
     (found, estimate)
 }
 
-/// The namespaced resources that can be deleted, each in the version that discovery prefers.
+/// The namespaced resources that can be deleted, each in the version that discovery prefers, or in one that asks no webhook.
 fn deletable(resources: &ServedResources) -> Vec<Arc<Resource>> {
     let mut all = Vec::new();
     for group in resources.catalogue.groups() {
@@ -75,7 +75,8 @@ fn deletable(resources: &ServedResources) -> Vec<Arc<Resource>> {
         // The preferred version comes first.
         for served in resources.catalogue.served_in(group).filter(|served| served.namespaced && served.has_verb("delete")) {
             if names.insert(&*served.resource) {
-                all.extend(resources.find(group, &served.version, &served.resource).cloned());
+                let found = resources.find(group, &served.version, &served.resource);
+                all.extend(found.map(|resource| resources.unconverted(resource).clone()));
             }
         }
     }

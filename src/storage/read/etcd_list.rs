@@ -63,7 +63,7 @@ impl Reader {
             let more = answer.more;
             let read = keys(answer.kvs.len() as u64);
             let last = answer.kvs.last().map(|kv| kv.key.to_vec());
-            let full = self.take(target, answer.kvs, limit, &mut page, &mut broken).await;
+            let full = self.take(target, answer.kvs, limit, &mut page, &mut broken).await?;
             if full && (more || page.last != last) {
                 break;
             }
@@ -87,20 +87,27 @@ impl Reader {
     }
 
     /// Takes what matches until the limit; whether it is reached.
-    async fn take(&self, target: &Target, kvs: Vec<KeyValue>, limit: Option<u64>, page: &mut Page, broken: &mut Vec<Broken>) -> bool {
-        let storage = &target.resource.served.storage;
-        let prefix = storage.key_prefix_len(&self.prefix);
+    async fn take(
+        &self,
+        target: &Target,
+        kvs: Vec<KeyValue>,
+        limit: Option<u64>,
+        page: &mut Page,
+        broken: &mut Vec<Broken>,
+    ) -> Result<bool, ReadError> {
+        if target.resource.shown.is_some() {
+            return self.take_converted(target, kvs, limit, page, broken).await;
+        }
         let evaluated = &target.resource.metrics.storage_list_evaluated;
         let mut yielder = Yielder::default();
         for kv in kvs {
             if limit.is_some_and(|l| page.objects.len() as u64 >= l) {
-                return true;
+                return Ok(true);
             }
             page.last = Some(kv.key.to_vec());
             let bytes = kv.value.len();
             evaluated.inc();
-            let read = ingest(storage, prefix, kv.key, &kv.value, kv.mod_revision);
-            match read.map(Arc::<Object>::new).or_else(|broken| broken.or_known_part(self.serves_unknown_fields)) {
+            match self.ingested(target, kv) {
                 Ok(object) if target.filter.matches(&object) => page.objects.push(object),
                 Ok(_) => {}
                 Err(one) => broken.push(one),
@@ -109,7 +116,48 @@ impl Reader {
                 yielder.yield_now().await;
             }
         }
-        limit.is_some_and(|l| page.objects.len() as u64 >= l)
+        Ok(limit.is_some_and(|l| page.objects.len() as u64 >= l))
+    }
+
+    /// The same of a version that is made of what is stored: what is read at once is converted at once, and only then a selector can tell.
+    async fn take_converted(
+        &self,
+        target: &Target,
+        kvs: Vec<KeyValue>,
+        limit: Option<u64>,
+        page: &mut Page,
+        broken: &mut Vec<Broken>,
+    ) -> Result<bool, ReadError> {
+        let Some(shown) = &target.resource.shown else { return Ok(false) };
+        let mut yielder = Yielder::default();
+        let mut read = Vec::with_capacity(kvs.len());
+        for kv in kvs {
+            let bytes = kv.value.len();
+            match self.ingested(target, kv) {
+                Ok(object) => read.push(object),
+                Err(one) => broken.push(one),
+            }
+            if yielder.is_due(1 + bytes / BYTES_OF_WORK) {
+                yielder.yield_now().await;
+            }
+        }
+        for object in shown.objects(&read).await? {
+            if limit.is_some_and(|l| page.objects.len() as u64 >= l) {
+                return Ok(true);
+            }
+            page.last = Some(object.key().to_vec());
+            target.resource.metrics.storage_list_evaluated.inc();
+            if target.filter.matches(&object) {
+                page.objects.push(object);
+            }
+        }
+        Ok(limit.is_some_and(|l| page.objects.len() as u64 >= l))
+    }
+
+    fn ingested(&self, target: &Target, kv: KeyValue) -> Result<Arc<Object>, Broken> {
+        let storage = &target.resource.served.storage;
+        let read = ingest(storage, storage.key_prefix_len(&self.prefix), kv.key, &kv.value, kv.mod_revision);
+        read.map(Arc::<Object>::new).or_else(|broken| broken.or_known_part(self.serves_unknown_fields))
     }
 
     async fn range_failed(&self, target: &Target, error: EtcdError, start: Option<&str>, at: Option<Revision>) -> ReadError {

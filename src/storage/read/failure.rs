@@ -8,6 +8,7 @@ use super::plan::Refusal;
 use cache::cacher::Gone;
 use cache::dispatch::filters::NoRoom;
 use cache::state::snapshot::Snapshot;
+use conversion::ConversionError;
 use etcd::EtcdError;
 use model::Revision;
 
@@ -20,6 +21,12 @@ pub enum ReadError {
     /// 429: the resource is not loaded yet; it has been so for this long (spec list-watch §2.12).
     #[error("storage is (re)initializing")]
     NotReady(Duration),
+    /// 429: the objects are not there in the version that is asked for, for its webhook fails; what kube-apiserver says of the reason.
+    #[error("storage is (re)initializing: {0}")]
+    NotConverted(String),
+    /// An object is not there in the version that is asked for.
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
     /// 504: not known up to the revision asked for (spec list-watch §2.6).
     #[error("Too large resource version: {asked}, current: {current}")]
     TooLarge {

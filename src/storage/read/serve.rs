@@ -147,6 +147,7 @@ impl Reader {
     /// See [`ReadError`]; the caller bounds the time.
     pub async fn list(&self, target: &Target, options: &ListOptions, chunks: Option<&ChunkCache>) -> Result<List, ReadError> {
         let request = ListRequest::read(options, target.scope())?;
+        target.awaken().await;
         let known = target.known();
         let ListPlan { source, start } = plan::list(&request, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         let start = start.as_deref();
@@ -235,6 +236,9 @@ impl Reader {
                         why: broken.why.clone(),
                     });
                 }
+                if let Some(shown) = &target.resource.shown {
+                    shown.view.want();
+                }
                 known.snapshot.store.find(key).cloned().ok_or_else(|| target.not_found())
             }
             GetPlan::Etcd { at_least } => Box::pin(self.get_etcd(target, key, at_least)).await,
@@ -253,6 +257,7 @@ impl Reader {
         limits: (Duration, Duration),
         user: &str,
     ) -> Result<Watching, ReadError> {
+        target.awaken().await;
         let known = target.known();
         let plan = plan::watch(options, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         ReadError::undecodable(&known.snapshot)?;
@@ -372,10 +377,14 @@ impl Reader {
         let Some(kv) = answer.kvs.into_iter().next() else { return Err(target.not_found()) };
         let storage = &target.resource.served.storage;
         let decoded = ingest(storage, storage.key_prefix_len(&self.prefix), kv.key, &kv.value, kv.mod_revision);
-        decoded.map(Arc::new).or_else(|broken| broken.or_known_part(self.serves_unknown_fields)).map_err(|broken| {
+        let decoded = decoded.map(Arc::new).or_else(|broken| broken.or_known_part(self.serves_unknown_fields)).map_err(|broken| {
             metrics.decode_errors.inc();
             ReadError::Undecodable { count: 1, key: String::from_utf8_lossy(&broken.key).into_owned(), why: broken.why }
-        })
+        })?;
+        match &target.resource.shown {
+            Some(shown) => Ok(shown.object(decoded).await?),
+            None => Ok(decoded),
+        }
     }
 }
 
@@ -385,6 +394,13 @@ impl Target {
     pub fn cached_bytes(&self) -> usize {
         let known = self.known();
         self.key.as_ref().and_then(|key| known.snapshot.store.find(key)).map_or(0, |object| object.tail_len())
+    }
+
+    /// Has the objects of its version kept, if they are not what is stored, and waits a while until they are.
+    async fn awaken(&self) {
+        if let Some(shown) = &self.resource.shown {
+            shown.view.awaken(FRESHNESS_WAIT).await;
+        }
     }
 
     fn known(&self) -> Known {
@@ -402,7 +418,14 @@ impl Target {
 
     fn refused(&self, refusal: plan::Refusal) -> ReadError {
         match refusal {
-            plan::Refusal::TooManyRequests => ReadError::NotReady(self.resource.handle.since.elapsed()),
+            plan::Refusal::TooManyRequests => match self.resource.shown.as_ref().map(|shown| shown.view.failure()) {
+                None => ReadError::NotReady(self.resource.handle.since.elapsed()),
+                Some(None) => ReadError::NotReady(Duration::ZERO),
+                Some(Some(why)) => {
+                    let served = &self.resource.served;
+                    ReadError::NotConverted(format!("failed to list {}, Kind={}: {why}", served.api_version(), served.kind))
+                }
+            },
             other => ReadError::Refused(other),
         }
     }

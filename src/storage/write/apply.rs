@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{
     WriteRequest, Writer, Written, body::Expected, created_by_update, decode::DecodedBody, failure::WriteError, is_large_patch, is_of,
-    managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part,
-    transaction::ReadFrom, tree, updated, written,
+    managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part, tree,
+    updated, written,
 };
 use go::yaml::reader;
 
@@ -68,13 +68,15 @@ impl Writer {
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let expected = Expected::of(target.served());
         let done = self
-            .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
+            .change_managed(&managers, target, request.options.dry_run, is_large, |current| {
                 if current.is_none() && !creates {
                     return Err(WriteError::NotFound(target.subject()));
                 }
                 warnings.clear();
                 let shown = current.map(|current| target.resource.encoders.whole().encoder.tree(&current.tree));
-                let applied = managers.applied(shown.as_deref(), &configuration.object, request.options.force)?;
+                let applied = managers.applied(shown.as_deref(), &configuration.object, request.options.force);
+                managers.confirm_complete()?;
+                let applied = applied?;
                 configuration.check(request.options.validation, warnings)?;
                 let mut object = DecodedBody::applied(&expected, applied)?.into_tree(warnings);
                 let uid = tree::text(&object, &["metadata", "uid"]);

@@ -306,7 +306,7 @@ mod tests {
 
     fn decided(target: &ObjectRef, options: &DeleteOptions, tree: Value) -> Result<Decision, WriteError> {
         let now = tree::parsed("2026-01-01T00:00:00Z").expect("a time");
-        decide(target, options, Some(&Current { tree, revision: Revision(7), is_large: false }), now)
+        decide(target, options, Some(&Current { tree, revision: Revision(7), is_large: false, made_of: None }), now)
     }
 
     fn put(decision: Result<Decision, WriteError>) -> Value {

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::patch::PatchError;
 use catalogue::Served;
+use conversion::ConversionError;
 use etcd::EtcdError;
 use go::quote::quoted;
 use model::{Broken, invalid::FieldError};
@@ -164,6 +165,15 @@ impl From<PatchError> for WriteError {
             PatchError::Unapplicable => Self::Unapplicable,
             PatchError::Internal(text) => Self::Raw(text),
             PatchError::TooLarge(text) => Self::TooLarge(text),
+        }
+    }
+}
+
+impl From<ConversionError> for WriteError {
+    fn from(error: ConversionError) -> Self {
+        match error {
+            ConversionError::Failed(text) => Self::Raw(text),
+            ConversionError::Busy(_) => Self::TooMany(error.to_string()),
         }
     }
 }

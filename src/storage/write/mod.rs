@@ -253,7 +253,7 @@ impl Writer {
         name.clone_into(&mut target.name);
         request.approve(&object, None)?;
         let (name, base) = (name.to_owned(), base.to_owned());
-        self.note_created(request, &target, &mut object).await;
+        self.note_created(request, &target, &mut object).await?;
         if !name.is_empty() || base.is_empty() {
             return self.create_named(&target, object, request.options.dry_run, false, warnings).await;
         }
@@ -268,12 +268,20 @@ impl Writer {
     }
 
     /// Notes in a new object who has made it, with what only the server sets taken away before.
-    async fn note_created(&self, request: &WriteRequest<'_>, target: &ObjectRef, object: &mut Value) {
+    async fn note_created(&self, request: &WriteRequest<'_>, target: &ObjectRef, object: &mut Value) -> Result<(), WriteError> {
         let metadata = tree::member(object, "metadata");
         strategy::SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let is_large = !tree::fits(object, offload::LARGE_BYTES);
-        self.offload.run(is_large, || managers.created(object)).await;
+        let mut new = object.clone();
+        self.offload.run(is_large, || managers.created(&mut new)).await;
+        // Only of managers whom the client sent.
+        while !managers.complete().await? {
+            new = object.clone();
+            self.offload.run(is_large, || managers.created(&mut new)).await;
+        }
+        *object = new;
+        Ok(())
     }
 
     /// `last_try`: the name was generated, and there will be no other.
@@ -294,8 +302,13 @@ impl Writer {
         };
         if dry_run {
             let current = self.fresh(target).await?;
-            let created = |object| Written { object, created: true, stored: None };
-            return current.as_ref().map_or_else(|| Ok(created(transaction::without_revision(object))), |current| Err(exists(current)));
+            return match &current {
+                Some(current) => Err(exists(current)),
+                None => {
+                    let object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                    Ok(Written { object, created: true, stored: None })
+                }
+            };
         }
         let put = match self.put_new(target, &object, is_large).await {
             Err(error) if managed::is_too_large(&error) => {
@@ -345,6 +358,7 @@ impl Writer {
                         request.approve(&object, Some(&current.tree))?;
                         let mut object = object.clone();
                         managers.updated(&current.tree, &mut object);
+                        managers.confirm_complete()?;
                         updated(target, request.part, current, object, warnings)
                     }
                     None if creates => {
@@ -352,6 +366,7 @@ impl Writer {
                         request.approve(&object, None)?;
                         let mut object = object.clone();
                         managers.created(&mut object);
+                        managers.confirm_complete()?;
                         new_by_update(target, object, warnings)
                     }
                     None => Err(WriteError::NotFound(target.subject())),
@@ -391,6 +406,7 @@ impl Writer {
                 is_of(target, &mut patched, Found::Patched, warnings)?;
                 request.approve(&patched, Some(&shown))?;
                 managers.updated(&current.tree, &mut patched);
+                managers.confirm_complete()?;
                 updated(target, request.part, current, patched, warnings)
             })
             .await?;
@@ -399,18 +415,23 @@ impl Writer {
 }
 
 impl Writer {
-    /// Changes an object as [`Self::change`] does; tries again without its managed fields if it is too large for etcd with them.
+    /// Changes an object as [`Self::change`] does; tries again without its managed fields if it is too large for etcd with them, and once the object is there in
+    /// the versions in which its fields are managed.
     async fn change_managed(
         &self,
         managers: &FieldManager<'_>,
         target: &ObjectRef,
         dry_run: bool,
         is_large: bool,
-        mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
+        mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError> + Send,
     ) -> Result<WriteOutcome, WriteError> {
-        match self.change(target, ReadFrom::Cache, dry_run, is_large, &mut decide).await {
-            Err(error) if managers.gives_up(&error) => self.change(target, ReadFrom::Cache, dry_run, is_large, decide).await,
-            done => done,
+        loop {
+            match self.change(target, ReadFrom::Cache, dry_run, is_large, &mut decide).await {
+                Err(error) if managers.gives_up(&error) => {}
+                Err(error) if managers.complete().await? => return Err(error),
+                Err(_) => {}
+                done => return done,
+            }
         }
     }
 
@@ -545,7 +566,7 @@ impl Writer {
     /// Puts what must not exist yet; or what does.
     async fn put_new(&self, target: &ObjectRef, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
         let lease = self.lease_for(target.served()).await?;
-        let value = self.offload.run(is_large, || transaction::encoded(target, object)).await;
+        let value = self.encoded(target, object, is_large).await?;
         match self.put_if(target, value.clone(), None, lease).await? {
             etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: target.key(&self.prefix), value, revision })),
             etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(target, kv).await?)),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::{StatusSubject, WriteError},
+    transaction, tree,
 };
 use catalogue::Served;
 use codec::ingest::ingest;
@@ -25,7 +26,8 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-/// The current state: the object in the version that is stored (`codec::versions`), and when it was last written.
+/// The current state: the object in the version that is stored (`codec::versions`), and when it was last written. Of a version that its definition makes of
+/// what is stored, it is the object in that version.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Current {
     /// The whole object, with `metadata.resourceVersion`.
@@ -34,6 +36,8 @@ pub(super) struct Current {
     pub(super) revision: Revision,
     /// Work on it takes long.
     pub(super) is_large: bool,
+    /// What etcd has, if that is known, and the object was made of it.
+    pub(super) made_of: Option<Arc<Value>>,
 }
 
 /// The value that was stored for an object.
@@ -105,11 +109,21 @@ impl Writer {
 
     /// What a transaction found instead of what was expected.
     pub(super) async fn decoded(&self, target: &ObjectRef, kv: KeyValue) -> Result<Current, WriteError> {
-        let read = || {
-            let object = self.read(target.served(), kv.key, &kv.value, kv.mod_revision)?;
-            current(target, &object)
+        let is_large = kv.value.len() >= LARGE_BYTES;
+        let value = kv.value.clone();
+        let read = || self.read(target.served(), kv.key, &kv.value, kv.mod_revision).map_err(WriteError::from);
+        let decoded = match (&target.resource.shown, self.offload.run(is_large, read).await) {
+            (Some(shown), Ok(object)) => {
+                let object = shown.object(object).await?;
+                let made = || {
+                    let made_of = serde_json::from_slice(&value).ok().map(Arc::new);
+                    current(target, &object).map(|current| Current { made_of, ..current })
+                };
+                self.offload.run(is_large, made).await
+            }
+            (None, Ok(object)) => self.offload.run(is_large, || current(target, &object)).await,
+            (_, Err(error)) => Err(error),
         };
-        let decoded = self.offload.run(kv.value.len() >= LARGE_BYTES, read).await;
         if decoded.is_err() {
             target.resource.metrics.decode_errors.inc();
         }
@@ -117,8 +131,43 @@ impl Writer {
     }
 
     /// What was written, as a GET would find it.
-    pub fn read_back(&self, served: &Served, stored: StoredValue) -> Option<Arc<Object>> {
-        self.read(served, stored.key, &stored.value, stored.revision).ok()
+    ///
+    /// # Errors
+    /// It was written, and cannot be shown in its version.
+    pub async fn read_back(&self, resource: &Resource, stored: StoredValue) -> Result<Option<Arc<Object>>, WriteError> {
+        let is_large = stored.value.len() >= LARGE_BYTES;
+        let read = || self.read(&resource.served, stored.key, &stored.value, stored.revision).ok();
+        let object = self.offload.run(is_large, read).await;
+        match (&resource.shown, object) {
+            (Some(shown), Some(object)) => Ok(Some(shown.object(object).await?)),
+            (_, object) => Ok(object),
+        }
+    }
+
+    /// The value that etcd gets for an object.
+    pub(super) async fn encoded(&self, target: &ObjectRef, tree: &Value, is_large: bool) -> Result<Bytes, WriteError> {
+        let Some(shown) = &target.resource.shown else {
+            return Ok(self.offload.run(is_large, || transaction::encoded(target, tree)).await);
+        };
+        let converted = shown.converter.to_stored(tree).await?;
+        Ok(self.offload.run(is_large, || transaction::encoded(target, &converted)).await)
+    }
+
+    /// Whether an object that nobody changes is written all the same: etcd has it in an older version, or in another form.
+    pub(super) async fn is_outdated(&self, target: &ObjectRef, current: &Current) -> Result<bool, WriteError> {
+        let (Some(shown), Some(made_of)) = (&target.resource.shown, &current.made_of) else { return Ok(false) };
+        Ok(shown.converter.to_stored(&current.tree).await? != **made_of)
+    }
+
+    /// An object as it would be shown if it were written.
+    pub(super) async fn as_if_written(&self, target: &ObjectRef, tree: Value) -> Result<Value, WriteError> {
+        let Some(shown) = &target.resource.shown else { return Ok(tree) };
+        let stored = shown.converter.to_stored(&tree).await?;
+        let mut made = shown.converter.from_stored(&stored).await?;
+        if let Some(revision) = tree::metadata(&tree).get("resourceVersion") {
+            tree::member(&mut made, "metadata").insert("resourceVersion".to_owned(), revision.clone());
+        }
+        Ok(made)
     }
 
     fn read(&self, served: &Served, key: Bytes, value: &[u8], revision: Revision) -> Result<Arc<Object>, Broken> {
@@ -133,7 +182,7 @@ fn is_large(object: &Object) -> bool {
 
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
 fn current(target: &ObjectRef, object: &Object) -> Result<Current, WriteError> {
-    Ok(Current { tree: stored_tree(&target.resource, object)?, revision: object.revision, is_large: is_large(object) })
+    Ok(Current { tree: stored_tree(&target.resource, object)?, revision: object.revision, is_large: is_large(object), made_of: None })
 }
 
 /// The tree of an object in the version that is stored.

@@ -283,7 +283,7 @@ mod tests {
     use model::Revision;
 
     fn current(tree: Value) -> Current {
-        Current { tree, revision: Revision(7), is_large: false }
+        Current { tree, revision: Revision(7), is_large: false, made_of: None }
     }
 
     fn deployment(replicas: i64, annotation: &str, status: i64) -> Value {

@@ -84,8 +84,16 @@ impl Writer {
                 (current, is_fresh) = (self.fresh(target).await?, true);
                 continue;
             }
-            let decision = decision?;
+            let mut decision = decision?;
+            if let (Decision::Keep, Some(current)) = (&decision, &current)
+                && self.is_outdated(target, current).await?
+            {
+                decision = Decision::Put(current.tree.clone());
+            }
             if dry_run {
+                if let Decision::Put(tree) = decision {
+                    decision = Decision::Put(self.as_if_written(target, tree).await?);
+                }
                 return Ok(dry_run_outcome(decision, current));
             }
             match self.commit(target, decision, current, is_large).await? {
@@ -108,7 +116,7 @@ impl Writer {
             (Decision::Keep, current) => Outcome::Written(current.as_ref().map_or(Revision::ZERO, |current| current.revision)),
             (Decision::Put(tree), current) => {
                 let lease = self.lease_for(target.served()).await?;
-                let encoded = self.offload.run(is_large, || encoded(target, tree)).await;
+                let encoded = self.encoded(target, tree, is_large).await?;
                 let expected = current.as_ref().map(|current| current.revision);
                 self.put_if(target, value.insert(encoded).clone(), expected, lease).await?
             }

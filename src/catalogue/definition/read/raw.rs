@@ -2,11 +2,16 @@
 
 use std::cell::OnceCell;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
 use super::{Draft, Schema, Version};
-use crate::{builtins::members, served::ScalePaths};
+use crate::{
+    builtins::members,
+    converted::{ConversionWebhook, WebhookPlace},
+    served::ScalePaths,
+};
 use model::PrinterColumn;
 
 /// The object as both API versions write it: v1beta1 may say at the top of `spec` what holds for every version.
@@ -100,10 +105,66 @@ struct RawSelectable {
     path: String,
 }
 
+/// v1beta1 has what concerns the webhook beside the strategy.
 #[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
 struct RawConversion {
-    #[serde(default)]
     strategy: String,
+    webhook: Option<RawWebhook>,
+    webhook_client_config: Option<RawClient>,
+    #[serde(deserialize_with = "null_is_default")]
+    conversion_review_versions: Vec<String>,
+}
+
+#[derive(Clone, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct RawWebhook {
+    client_config: Option<RawClient>,
+    #[serde(deserialize_with = "null_is_default")]
+    conversion_review_versions: Vec<String>,
+}
+
+#[derive(Clone, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct RawClient {
+    url: Option<String>,
+    service: Option<RawService>,
+    #[serde(deserialize_with = "null_is_default")]
+    ca_bundle: String,
+}
+
+#[derive(Clone, Deserialize)]
+struct RawService {
+    namespace: String,
+    name: String,
+    #[serde(default, deserialize_with = "null_is_default")]
+    path: String,
+    #[serde(default = "https")]
+    port: u16,
+}
+
+/// The port of a Service when a definition names none.
+fn https() -> u16 {
+    443
+}
+
+impl RawConversion {
+    fn webhook(&self) -> Option<ConversionWebhook> {
+        if self.strategy != "Webhook" {
+            return None;
+        }
+        let (client, reviews) = match &self.webhook {
+            Some(webhook) => (&webhook.client_config, &webhook.conversion_review_versions),
+            None => (&self.webhook_client_config, &self.conversion_review_versions),
+        };
+        let client = client.clone().unwrap_or_default();
+        let of_service = |RawService { namespace, name, path, port }| WebhookPlace::Service { namespace, name, path, port };
+        Some(ConversionWebhook {
+            place: client.url.map(WebhookPlace::Url).or_else(|| client.service.map(of_service)),
+            bundle: BASE64_STANDARD.decode(client.ca_bundle).unwrap_or_default(),
+            reviews: reviews.clone(),
+        })
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -152,7 +213,7 @@ impl<'a> Raw<'a> {
         Ok(Draft {
             namespaced,
             storage,
-            webhook: self.spec.conversion.strategy == "Webhook",
+            webhook: self.spec.conversion.webhook(),
             names_accepted: holds("NamesAccepted"),
             established: holds("Established"),
             terminating: holds("Terminating"),

@@ -115,25 +115,43 @@ fn another_schema_is_another_storage() {
 }
 
 #[test]
-fn a_version_that_prunes_is_refused() {
+fn a_version_that_prunes_is_made_of_the_stored_one() {
     let narrow = two_versions(json!({"schema": {"openAPIV3Schema": {"properties": {"b": {}}}}}));
-    assert!(
-        matches!(&served(&narrow, "v2").conversion, Conversion::Refused(why) if why.contains("use v1") && why.contains("schema of v2"))
-    );
+    let defined = served(&narrow, "v2");
+    let conversion = defined.defined_conversion().expect("it is made by what the definition says");
+    assert_eq!((&conversion.webhook, conversion.version_field), (&None, None));
+    assert_eq!(conversion.versions.iter().map(|(version, _)| version.as_str()).collect::<Vec<_>>(), ["ex.io/v1", "ex.io/v2"]);
     let Shape::Custom { api_versions, .. } = served(&narrow, "v1").storage.shape.clone() else { panic!("a custom shape") };
     assert_eq!(api_versions, ["ex.io/v1"], "a value stored as v2 would lose b");
     let wide = two_versions(json!({"schema": {"openAPIV3Schema": {"properties": {"a": {}, "b": {}}}}}));
     assert_eq!(served(&wide, "v2").conversion, Conversion::ApiVersionOnly);
+    // Values that were stored as v2 are not as v1 shows them.
+    let mut mixed = narrow;
+    mixed["status"]["storedVersions"] = json!(["v2", "v1"]);
+    let v1 = served(&mixed, "v1");
+    let Shape::Custom { api_versions, schema: None, .. } = &v1.storage.shape else { panic!("values are kept as they are") };
+    assert_eq!(api_versions, &["ex.io/v1", "ex.io/v2"]);
+    let field = v1.defined_conversion().and_then(|conversion| conversion.version_field).expect("a field");
+    assert_eq!(v1.storage.fields[field], FieldPath::Scalar(vec!["apiVersion".to_owned()]));
 }
 
 #[test]
-fn a_webhook_leaves_the_storage_version_only() {
+fn a_webhook_makes_every_other_version() {
     let mut object = two_versions(json!({}));
-    object["spec"]["conversion"] = json!({"strategy": "Webhook"});
+    let client = json!({"service": {"namespace": "n", "name": "s", "path": "/p"}, "caBundle": "YQ=="});
+    object["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}});
     assert_eq!(served(&object, "v1").conversion, Conversion::None);
-    assert!(matches!(&served(&object, "v2").conversion, Conversion::Refused(why) if why.contains("webhook")));
+    let place = WebhookPlace::Service { namespace: "n".to_owned(), name: "s".to_owned(), path: "/p".to_owned(), port: 443 };
+    let webhook = Some(ConversionWebhook { place: Some(place), bundle: b"a".to_vec(), reviews: vec!["v1".to_owned()] });
+    let of_webhook = |object: &Value| served(object, "v2").defined_conversion().expect("it is made by the webhook").webhook.clone();
+    assert_eq!(of_webhook(&object), webhook);
+    let mut old = object.clone();
+    old["spec"]["conversion"] = json!({"strategy": "Webhook", "webhookClientConfig": client, "conversionReviewVersions": ["v1"]});
+    assert_eq!(of_webhook(&old), webhook, "as it is stored");
     let Shape::Custom { api_versions, .. } = served(&object, "v1").storage.shape.clone() else { panic!("a custom shape") };
     assert_eq!(api_versions, ["ex.io/v1"]);
+    object["status"]["storedVersions"] = json!(["v1", "v2"]);
+    assert!(served(&object, "v1").defined_conversion().is_some(), "some values are stored as v2");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod cap;
 mod conflict;
+mod conversions;
 mod entries;
 mod identifier;
 mod last_applied;
@@ -25,13 +26,14 @@ use std::{
 use merge::{ConvertError, Converter, Duplicates, Filter, ParseableType, PathElement, Set, TypedValue, UpdateError, Updater, VersionedSet};
 use serde_json::{Map, Value, json};
 
-use self::{entries::Managed, identifier::Identifier};
+use self::{conversions::ConverterOf, entries::Managed, identifier::Identifier};
 use super::{JSON_BYTES_MAX, Writer, failure::WriteError, object_ref::ObjectRef, strategy::Part, tree};
 use catalogue::Served;
 use codec::{normalize, versions::Version};
 use etcd::EtcdError;
 use registry::Resource;
 
+pub(super) use conversions::Conversions;
 pub(super) use schema::FieldTypes;
 
 /// The manager of an entry under which a write is counted until it is known whose it is.
@@ -80,21 +82,47 @@ pub(super) struct FieldManager<'a> {
     of_scale: bool,
     /// The object is too large with them.
     is_given_up: AtomicBool,
+    /// What a webhook has made of the object.
+    conversions: Conversions,
 }
 
 impl<'a> FieldManager<'a> {
     pub(super) fn new(writer: &'a Writer, target: &'a ObjectRef, manager: Manager) -> Self {
         let filters = reset::fields(target.served(), manager.part).map(|filter| (target.served().api_version(), filter));
-        Self { writer, target, manager, filters: filters.into_iter().collect(), of_scale: false, is_given_up: AtomicBool::new(false) }
+        Self { filters: filters.into_iter().collect(), of_scale: false, ..Self::of_scale(writer, target, manager) }
     }
 
     /// Makes that of an object's scale.
     pub(super) fn of_scale(writer: &'a Writer, target: &'a ObjectRef, manager: Manager) -> Self {
-        Self { writer, target, manager, filters: BTreeMap::new(), of_scale: true, is_given_up: AtomicBool::new(false) }
+        let (is_given_up, conversions) = (AtomicBool::new(false), Conversions::default());
+        Self { writer, target, manager, filters: BTreeMap::new(), of_scale: true, is_given_up, conversions }
     }
 
-    fn types(&self) -> Types<'a> {
-        Types { writer: self.writer, target: self.target, of_scale: self.of_scale }
+    fn types(&self) -> Types<'_> {
+        Types { writer: self.writer, target: self.target, of_scale: self.of_scale, conversions: &self.conversions }
+    }
+
+    /// Tells whether what was decided counts: it does not while an object is missing in another version.
+    ///
+    /// # Errors
+    /// One is missing; [`Self::complete`] finds it out.
+    pub(super) fn confirm_complete(&self) -> Result<(), WriteError> {
+        match self.conversions.is_incomplete() {
+            true => Err(WriteError::Raw("a conversion webhook has to be asked first".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether nothing was missing; finds out what was.
+    ///
+    /// # Errors
+    /// Too many wait for the webhook.
+    pub(super) async fn complete(&self) -> Result<bool, WriteError> {
+        if !self.conversions.is_incomplete() {
+            return Ok(true);
+        }
+        self.conversions.complete(|version| self.types().converter(version)).await?;
+        Ok(false)
     }
 
     fn api_version(&self) -> String {
@@ -138,6 +166,8 @@ impl<'a> FieldManager<'a> {
         let live = live.map_or_else(|| Cow::Owned(self.empty()), |live| self.shown(live));
         match self.update(&live, &self.shown(new), managed, &self.manager.name) {
             Ok(managed) => put_managed(new, &managed),
+            // It is decided again when the missing one is there.
+            Err(_) if self.conversions.is_incomplete() => {}
             Err(why) => {
                 let (name, kind) = (&self.target.name, self.kind());
                 tracing::error!(%name, %kind, %why, "managed fields cannot be kept up: they are dropped");
@@ -248,7 +278,7 @@ impl<'a> FieldManager<'a> {
         Ok((applied.object, managed))
     }
 
-    fn updater<'u>(&'u self, types: &'u Types<'a>) -> Updater<'u, Types<'a>> {
+    fn updater<'u>(&'u self, types: &'u Types<'u>) -> Updater<'u, Types<'u>> {
         Updater::with_filters(types, &self.filters)
     }
 
@@ -398,9 +428,29 @@ struct Types<'a> {
     writer: &'a Writer,
     target: &'a ObjectRef,
     of_scale: bool,
+    conversions: &'a Conversions,
 }
 
 impl Types<'_> {
+    /// What converts to a version: its own converter, or that of the version of the request.
+    fn converter(&self, version: &str) -> Option<ConverterOf> {
+        let sibling = self.sibling(version).ok()?;
+        [&sibling, &self.target.resource].into_iter().find(|resource| resource.shown.is_some()).cloned().map(ConverterOf)
+    }
+
+    /// A custom resource in another version, which only `apiVersion` makes of it, or a webhook.
+    fn custom(&self, value: &Value, sibling: &Resource, version: &str) -> Result<Value, ConvertError> {
+        if sibling.shown.is_none() && self.target.resource.shown.is_none() {
+            let mut object = value.clone();
+            object["apiVersion"] = version.into();
+            return Ok(object);
+        }
+        match self.conversions.find(value, version) {
+            Some(made) => made.map_err(ConvertError::Failed),
+            None => Err(ConvertError::Failed("a conversion webhook has to be asked first".to_owned())),
+        }
+    }
+
     /// The type of what is written.
     fn own(&self) -> ParseableType {
         if self.of_scale { self.writer.field_types.of_scale() } else { self.of(self.target.served()) }
@@ -427,9 +477,7 @@ impl Converter for Types<'_> {
         }
         let (served, sibling) = (self.target.served(), self.sibling(version)?);
         let converted = if served.is_custom() {
-            let mut object = value.clone();
-            object["apiVersion"] = version.into();
-            object
+            self.custom(value, &sibling, version)?
         } else {
             let stored = match (Version::of(tree::text(value, &["apiVersion"]), &served.kind), value) {
                 (Some(from), Value::Object(members)) => from
