@@ -165,7 +165,7 @@ fn key(name: &str) -> Bytes {
 
 fn shown(known: &Known, name: &str) -> String {
     let object = known.snapshot.store.find(&key(name)).expect("it is there");
-    String::from_utf8_lossy(object.tail()).split_once("\"spec\":").expect("a spec").1.to_owned()
+    String::from_utf8_lossy(object.own_tail()).split_once("\"spec\":").expect("a spec").1.to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,7 +187,7 @@ async fn each_object_and_event_is_converted_once_in_order() {
     let seen: Vec<u64> = (0..known.snapshot.ring.len()).filter_map(|at| known.snapshot.ring.at(at)).map(|event| event.revision.0).collect();
     assert_eq!(seen, (6..=21).collect::<Vec<_>>());
     let gone = known.snapshot.ring.at(15).and_then(|event| event.old.clone()).expect("what is gone");
-    assert!(String::from_utf8_lossy(gone.tail()).contains(r#""spec":{"b":"1"}"#));
+    assert!(String::from_utf8_lossy(gone.own_tail()).contains(r#""spec":{"b":"1"}"#));
     assert!(stage.view.find(&key("o0001"), Revision(20)).is_some() && stage.view.find(&key("o0001"), Revision(19)).is_none());
     // Nothing is written: the version is as new as its resource.
     stage.source.fed().advance(Revision(30));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Catalogue;
+use crate::{Catalogue, WebhookPlace};
 use model::selector::Field;
 
 fn version(name: &str, more: Value) -> Value {
