@@ -331,7 +331,7 @@ fn is_followed(resource: &Resource) -> bool {
 
 /// The metadata of an object that the garbage collector has to do with: it has owners, or is being deleted. Of others there is nothing to know.
 fn collected(object: &Object) -> Metadata {
-    let has = |text: &[u8]| memmem::find(&object.tail(), text).is_some();
+    let has = |text: &[u8]| memmem::find(object.own_tail(), text).is_some();
     let is_of_interest = has(b"\"ownerReferences\":[") || has(b"\"deletionTimestamp\":\"");
     is_of_interest.then(|| Metadata::of(object)).flatten().unwrap_or_default()
 }

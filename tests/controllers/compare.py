@@ -2,18 +2,21 @@
 """What kube-controller-manager cleans up, done by it on a kube-apiserver and by watchcache alone: the same stories and the same random graphs of owners on both, and what
 is left must be the same.
 
-    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--graphs N] [--seed S] [--kill] [--flag FLAG]
+    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--graphs N] [--seed S] [--kill] [--hand-overs N] [--flag FLAG]
 
 PEERS has etcd, kube-apiserver and kube-controller-manager, as tests/peers/build.sh makes them. Needs openssl. PORT (default 21890) is the first of five on loopback.
 
---stories   namespaces with finalizers, custom resources and Pods, service accounts, the three cascades, owners that are wrong, circles, Jobs and tokens
---graphs    so many graphs of twelve objects (ConfigMaps, Secrets, custom resources in two namespaces and in none) that own each other, in circles too, whose owners are
+--stories     namespaces with finalizers, custom resources and Pods, service accounts, the three cascades, owners that are wrong, circles, Jobs and tokens
+--graphs      so many graphs of twelve objects (ConfigMaps, Secrets, custom resources in two namespaces and in none) that own each other, in circles too, whose owners are
             partly not there, of another namespace or of another uid; some have finalizers, some of them are deleted in one of the three ways, in two steps. Compared are
             the survivors, with their owners and finalizers
---kill      kill -9 for watchcache in the middle of each step, and a start again
+--hand-overs  a kube-controller-manager's Lease is taken and released so often: nothing is done while it is held
+--kill        kill -9 for watchcache in the middle of each step, and a start again
 Left out are uids, revisions and times."""
 
 import argparse
+import base64
+import concurrent.futures
 import http.client
 import json
 import os
@@ -58,7 +61,8 @@ class Server:
     """One of the two, as a client sees it."""
 
     def __init__(self, name, port, authority):
-        self.name, self.port, self.tls, self.connection = name, port, ssl.create_default_context(cafile=authority), None
+        self.name, self.port, self.authority, self.connection = name, port, authority, None
+        self.tls = ssl.create_default_context(cafile=authority)
 
     def ask(self, method, path, body=None, kind="application/json"):
         """Status and answer; waits for a server that is being started."""
@@ -194,7 +198,14 @@ def accounts(server):
         body["metadata"]["annotations"] = {"kubernetes.io/service-account.name": of}
         server.made(f"{CORE}/robots/secrets", body)
     server.gone(f"{CORE}/robots/secrets/nobodys")
-    seen.append(server.ask("GET", f"{CORE}/robots/secrets/his")[0])
+    his = server.until(f"{CORE}/robots/secrets/his", lambda found: "token" in found.get("data", {}))
+    token = base64.b64decode(his["data"]["token"]).decode()
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    status, answer = server.ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
+    uid = claims.pop("kubernetes.io/serviceaccount/service-account.uid")
+    seen += [sorted(his["data"]), sorted(his["metadata"]["annotations"]), his["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == uid, claims,
+             status, answer["status"].get("user", {}).get("username")]
     server.deleted(f"{CORE}/robots/serviceaccounts/robot")
     server.gone(f"{CORE}/robots/secrets/his")
     server.deleted(f"{CORE}/robots")
@@ -233,7 +244,7 @@ def cascades(server):
 def wrong_owners(server):
     maps = f"{CORE}/default/configmaps"
     server.made(CORE, named("elsewhere"))
-    top = server.made(maps, named("top"))
+    top = server.made(maps, named("lord"))
     stranger = server.made(f"{CORE}/elsewhere/configmaps", named("stranger", [owner(top)]))
     server.gone(f"{CORE}/elsewhere/configmaps/stranger")
     told = lambda found: [e for e in found["items"] if e["reason"] == "OwnerRefInvalidNamespace"]
@@ -250,13 +261,13 @@ def wrong_owners(server):
         for uid, name in uids.items():
             text = text.replace(uid, name)
         seen.append(text)
-    missing = {"apiVersion": "v1", "kind": "ConfigMap", "name": "top", "uid": "not-this-one"}
+    missing = {"apiVersion": "v1", "kind": "ConfigMap", "name": "lord", "uid": "not-this-one"}
     server.made(maps, named("wrong", [missing]))
     server.made(maps, named("half", [missing, owner(top)]))
     server.made(maps, named("unknown", [{**missing, "apiVersion": "nobody.io/v1", "kind": "Nobody"}]))
     server.gone(f"{maps}/wrong")
     seen.append([o["name"] for o in server.until(f"{maps}/half", lambda found: len(found["metadata"]["ownerReferences"]) == 1)["metadata"]["ownerReferences"]])
-    server.deleted(f"{maps}/top")
+    server.deleted(f"{maps}/lord")
     server.gone(f"{maps}/half")
     seen += [server.ask("GET", f"{maps}/unknown")[0], server.ask("GET", "/apis/ex.io/v1/worlds/scoped")[0]]
     server.deleted(f"{maps}/unknown")
@@ -293,6 +304,54 @@ def jobs(server):
 
 
 STORIES = [namespace_with_finalizers, namespace_with_pods, namespace_with_owner_finalizer, accounts, cascades, wrong_owners, circle, jobs]
+
+
+def story_on(story, server):
+    since = time.time()
+    seen = story(Server(server.name, server.port, server.authority))
+    return seen, time.time() - since
+
+
+def compared(begun):
+    """How many stories differ."""
+    wrong = 0
+    for story, both in begun:
+        (ours, took), (theirs, needed) = (one.result() for one in both)
+        wrong += ours != theirs
+        print(f"{story.__name__}: {'the same' if ours == theirs else 'differs'}, {took:.1f} s and {needed:.1f} s", flush=True)
+        if ours != theirs:
+            print(f"  ours   {json.dumps(ours)}\n  theirs {json.dumps(theirs)}")
+    return wrong
+
+
+def hand_overs(stage, server, count):
+    """While a kube-controller-manager holds its Lease nothing is done, and all of it afterwards: of so many hand-overs, each with an object whose owner is not there, one whose
+    deletion is to go first to its dependents, and a namespace."""
+    maps, wrong, began = f"{CORE}/default/configmaps", 0, time.time()
+    for number in range(count):
+        stage.hold(server, f"host_{number}", "controllers/left-to-kube-controller-manager")
+        missing = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": f"no-{number}"}
+        server.made(maps, named(f"lost-{number}", [missing]))
+        top = server.made(maps, named(f"first-{number}"))
+        server.made(maps, named(f"then-{number}", [owner(top, blockOwnerDeletion=True)]))
+        server.deleted(f"{maps}/first-{number}", "Foreground")
+        server.made(CORE, named(f"space-{number}"))
+        time.sleep(0.02)
+        left = [server.ask("GET", path)[0] for path in [f"{maps}/lost-{number}", f"{maps}/first-{number}", f"{maps}/then-{number}"]]
+        account = server.ask("GET", f"{CORE}/space-{number}/serviceaccounts/default")[0]
+        if left != [200] * 3 or account != 404:
+            wrong += 1
+            print(f"hand-over {number}: {left}, {account}: something was done while the Lease was held")
+        stage.hold(server, "", "controllers")
+        for name in ["lost", "first", "then"]:
+            server.gone(f"{maps}/{name}-{number}")
+        server.until(f"{CORE}/space-{number}/serviceaccounts/default", lambda found: found)
+        server.deleted(f"{CORE}/space-{number}")
+    if count:
+        for number in range(count):
+            server.gone(f"{CORE}/space-{number}")
+        print(f"{count} hand-overs, {wrong} wrong, {time.time() - began:.0f} s", flush=True)
+    return wrong
 
 
 # Random graphs.
@@ -361,9 +420,10 @@ class Graph:
 
 
 def state(server):
-    """All revisions there are of what the graphs are made of."""
+    """All revisions there are of the objects of graphs."""
     lists = ["/api/v1/configmaps", "/api/v1/secrets", "/apis/ex.io/v1/things", "/apis/ex.io/v1/worlds"]
-    return [sorted((i["metadata"]["uid"], i["metadata"]["resourceVersion"]) for i in server.ask("GET", path)[1]["items"]) for path in lists]
+    items = [[item["metadata"] for item in server.ask("GET", path)[1]["items"]] for path in lists]
+    return [sorted((m["uid"], m["resourceVersion"]) for m in some if m["name"].startswith("g") and "-n" in m["name"]) for some in items]
 
 
 def quiet(servers):
@@ -512,7 +572,7 @@ class Stage:
 
     def serve(self):
         self.ours = self.start("watchcache", self.watchcache, "serve", *self.tls, "--insecure-port=0", f"--secure-port={OURS}", "--data-dir=store", "--root-ca-file=ca.crt",
-                               "--service-account-key-file=sa.pub", *self.flags)
+                               "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc", *self.flags)
 
     def kill(self):
         self.ours.send_signal(signal.SIGKILL)
@@ -554,24 +614,22 @@ def main():
     parser.add_argument("--graphs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--hand-overs", type=int, default=0)
     parser.add_argument("--flag", action="append", default=[], help="one more flag of watchcache")
     options = parser.parse_args()
     stage = Stage(os.path.abspath(options.peers), os.path.abspath(options.watchcache), options.flag)
     try:
         servers = stage.begin()
         wrong = 0
-        for story in STORIES if options.stories else []:
-            began, seen, took = time.time(), [], []
-            for server in servers:
-                since = time.time()
-                seen.append(story(server))
-                took.append(time.time() - since)
-            is_same = seen[0] == seen[1]
-            wrong += not is_same
-            print(f"{story.__name__}: {'the same' if is_same else 'differs'}, {took[0]:.1f} s and {took[1]:.1f} s", flush=True)
-            if not is_same:
-                print(f"  ours   {json.dumps(seen[0])}\n  theirs {json.dumps(seen[1])}")
+        # All at once, for most of the time kube-controller-manager waits.
+        threads = concurrent.futures.ThreadPoolExecutor(2 * len(STORIES))
+        begun = [(story, [threads.submit(story_on, story, server) for server in servers]) for story in STORIES if options.stories]
+        if options.kill or options.hand_overs:
+            wrong += compared(begun)
+            begun = []
+        wrong += hand_overs(stage, servers[0], options.hand_overs)
         wrong += graphs(stage, servers, options.graphs, options.seed, options.kill)
+        wrong += compared(begun)
         if wrong:
             raise SystemExit(f"{wrong} differ")
     except SystemExit:
