@@ -250,7 +250,7 @@ def wrong_owners(server):
     told = lambda found: [e for e in found["items"] if e["reason"] == "OwnerRefInvalidNamespace"]
     events = told(server.until(f"{CORE}/elsewhere/events", told))
     scoped = server.made("/apis/ex.io/v1/worlds", {"apiVersion": "ex.io/v1", "kind": "World", **named("scoped", [owner(top)])})
-    of_world = lambda found: [e for e in told(found) if e["involvedObject"]["kind"] == "World"]
+    of_world = lambda found: [e for e in told(found) if e["involvedObject"]["name"] == "scoped"]
     events += of_world(server.until(f"{CORE}/default/events", of_world))
     uids = {top["metadata"]["uid"]: "TOP", stranger["metadata"]["uid"]: "STRANGER", scoped["metadata"]["uid"]: "SCOPED"}
     seen = []
@@ -617,6 +617,7 @@ def main():
     parser.add_argument("--hand-overs", type=int, default=0)
     parser.add_argument("--flag", action="append", default=[], help="one more flag of watchcache")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     stage = Stage(os.path.abspath(options.peers), os.path.abspath(options.watchcache), options.flag)
     try:
         servers = stage.begin()
@@ -635,7 +636,7 @@ def main():
     except SystemExit:
         for name in ["watchcache", "kube-controller-manager"]:
             with open(stage.path(f"{name}.log"), errors="replace") as file:
-                print(f"{name}:", *file.readlines()[-5:], file=sys.stderr)
+                print(f"{name}:", *(line[:300] for line in file.read().splitlines()[-5:]), sep="\n ", file=sys.stderr)
         raise
     finally:
         stage.end()
