@@ -165,7 +165,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
     admin.iter().try_for_each(|admin| admin::keep(admin, SystemTime::now())).map_err(StartError::Made)?;
     let root_ca = root_ca::read(config.root_ca_file.as_deref(), admin.as_ref()).map_err(StartError::Made)?;
-    let token_issuer = issuer::issuer(&config.issuer)?;
+    let token_issuer = issuer::issuer(&config.issuer)?.map(Arc::new);
     let sources = Sources::read(&config.providers)?;
     if let Some(anonymous) = sources.anonymous() {
         config.auth.anonymous = anonymous;
@@ -258,7 +258,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         advertised: advertised::find(&config.listeners),
         authenticator: authenticator.clone(),
         shares_etcd: !backend.is_embedded(),
-        keeping: Keeping { selection: config.controllers.clone(), root_ca, standing: standing.clone() },
+        keeping: Keeping { selection: config.controllers.clone(), root_ca, issuer: token_issuer.clone(), standing: standing.clone() },
     };
     let controllers = tokio::spawn(controllers.run(told));
     // Where others ask for the keys of tokens. Those of a cluster that this server extends, or is in front of, ask that cluster's.

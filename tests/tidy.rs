@@ -72,7 +72,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("config", &["apiserver", "audit", "auth", "go", "reflector", "server", "telemetry"]),
+    ("config", &["apiserver", "audit", "auth", "controllers", "go", "reflector", "server", "telemetry"]),
     (
         "app",
         &[

@@ -76,7 +76,7 @@ pub struct Identity {
     /// How many last uses of tokens are being written.
     pub last_uses: LastUses,
     /// Who issues tokens of service accounts; nobody without a key.
-    pub issuer: Option<Issuer>,
+    pub issuer: Option<Arc<Issuer>>,
     /// Where the keys of those tokens are told.
     pub discovery: ArcSwapOption<Discovery>,
 }

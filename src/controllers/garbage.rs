@@ -62,6 +62,8 @@ struct Shared {
     index: Mutex<Index>,
     absent: Mutex<Absent>,
     followed: Mutex<Vec<Followed>>,
+    /// Objects that wait for their dependents, or have waited and are not gone, by the hash of their uid: a dependent may name one that is elsewhere.
+    waiting: Mutex<HashMap<u64, Work>>,
     /// More has been taken in.
     taken_in: Notify,
 }
@@ -83,6 +85,7 @@ pub(super) async fn run(controllers: Arc<Controllers>) {
         index: Mutex::default(),
         absent: Mutex::default(),
         followed: Mutex::default(),
+        waiting: Mutex::default(),
         taken_in: Notify::new(),
     };
     let mut collector =
@@ -227,11 +230,14 @@ impl Collector<'_> {
             new.owner_references.iter().for_each(|reference| index.insert(&reference.uid, slot, after));
         }
         for reference in unblocked(&old, &new) {
-            self.look_at_owner(reference, after.namespace());
+            self.look_at_owner(reference);
         }
         let is_changed = new.owner_references.iter().any(|reference| !old.owner_references.contains(reference));
         if is_changed && !self.shared.has_its_owners(&new, after.namespace()) {
             self.look_at(slot, after);
+        }
+        if new.waits_for(FOREGROUND) {
+            self.shared.waiting.lock().insert(after.uid_hash, (slot, Bytes::copy_from_slice(after.key())));
         }
         let begins = |finalizer: &str| new.waits_for(finalizer) && !old.waits_for(finalizer);
         if begins(ORPHAN) {
@@ -246,24 +252,31 @@ impl Collector<'_> {
     /// An object is gone.
     fn removed(&mut self, slot: Slot, object: &Arc<Object>) -> usize {
         let metadata = collected(object);
+        self.shared.waiting.lock().remove(&object.uid_hash);
         {
             let mut index = self.shared.index.lock();
             metadata.owner_references.iter().for_each(|reference| index.remove(&reference.uid, slot, object));
         }
         for reference in &metadata.owner_references {
-            self.look_at_owner(reference, object.namespace());
+            self.look_at_owner(reference);
         }
         let dependents = self.look_at_dependents(object);
         if dependents > 0
             && let Some(metadata) = Metadata::of(object)
+            && let Some(resource) = self.shared.resource(slot)
         {
-            self.shared.absent.lock().deleted(metadata.uid);
+            self.shared.absent.lock().deleted(&resource.served.kind, object.name(), metadata.uid, object.namespace());
         }
         dependents
     }
 
+    fn queue_all(&mut self, all: impl IntoIterator<Item = Work>) {
+        let now = Instant::now();
+        all.into_iter().for_each(|work| self.queue.add(work, now));
+    }
+
     fn look_at(&mut self, slot: Slot, object: &Object) {
-        self.queue.add((slot, Bytes::copy_from_slice(object.key())), Instant::now());
+        self.queue_all([(slot, Bytes::copy_from_slice(object.key()))]);
     }
 
     /// Has all dependents of an object looked at; returns how many there are.
@@ -273,21 +286,14 @@ impl Collector<'_> {
             index.dependents(owner.uid_hash).map(|(slot, object)| (slot, Bytes::copy_from_slice(object.key()))).collect()
         };
         let count = dependents.len();
-        let now = Instant::now();
-        dependents.into_iter().for_each(|work| self.queue.add(work, now));
+        self.queue_all(dependents);
         count
     }
 
     /// Has an owner looked at, if it waits for its dependents.
-    fn look_at_owner(&mut self, reference: &OwnerReference, namespace: &str) {
-        let Some((resource, owner)) = self.shared.cached_owner(reference, namespace) else { return };
-        if !collected(&owner).waits_for(FOREGROUND) {
-            return;
-        }
-        if let Some((slot, ..)) = self.slots.get(&resource.served.storage.id) {
-            let slot = *slot;
-            self.look_at(slot, &owner);
-        }
+    fn look_at_owner(&mut self, reference: &OwnerReference) {
+        let waiting = self.shared.waiting.lock().get(&hash(&reference.uid)).cloned();
+        self.queue_all(waiting);
     }
 }
 
@@ -325,7 +331,7 @@ fn is_followed(resource: &Resource) -> bool {
 
 /// The metadata of an object that the garbage collector has to do with: it has owners, or is being deleted. Of others there is nothing to know.
 fn collected(object: &Object) -> Metadata {
-    let has = |text: &[u8]| memmem::find(&object.tail(), text).is_some();
+    let has = |text: &[u8]| memmem::find(object.own_tail(), text).is_some();
     let is_of_interest = has(b"\"ownerReferences\":[") || has(b"\"deletionTimestamp\":\"");
     is_of_interest.then(|| Metadata::of(object)).flatten().unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use auth::authn::Issuer;
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
@@ -19,6 +20,8 @@ pub struct Keeping {
     pub selection: Selection,
     /// The authorities in `kube-root-ca.crt`, PEM; none are published without.
     pub root_ca: Option<String>,
+    /// Signs the tokens in Secrets; there are none without.
+    pub issuer: Option<Arc<Issuer>>,
     /// Who runs the controllers now, for health checks; none where nobody is asked to.
     pub standing: Arc<ArcSwapOption<Standing>>,
 }

@@ -194,7 +194,7 @@ fn spec(object: &Object) -> Spec {
     struct Lease {
         spec: Spec,
     }
-    serde_json::from_slice::<Lease>(&[b"{", &*object.tail()].concat()).unwrap_or_default().spec
+    serde_json::from_slice::<Lease>(&[b"{", object.own_tail()].concat()).unwrap_or_default().spec
 }
 
 fn place(leases: &Arc<Resource>, name: &str) -> ObjectRef {

@@ -34,6 +34,8 @@ const WORKERS: usize = 10;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(5), Duration::from_secs(60), 0.0);
 /// How often the log has a line about namespaces that cannot be emptied.
 const REMIND_EVERY: Duration = Duration::from_secs(10);
+/// How often our finalizer is taken away anew because somebody else was faster.
+const ATTEMPTS_MAX: usize = 8;
 /// The finalizer of a namespace that stands for its content.
 const FINALIZER: &str = "kubernetes";
 
@@ -120,8 +122,7 @@ async fn empty(controllers: &Controllers, namespaces: &Arc<Resource>, name: &str
     if estimate > 0 {
         return Ok(Left::Estimate(estimate));
     }
-    let left: Vec<&str> = finalizers.into_iter().filter(|finalizer| *finalizer != FINALIZER).collect();
-    finalize(controllers, &place, &metadata.uid, left).await.map_err(told)
+    finalize(controllers, &place, &metadata.uid).await.map_err(told)
 }
 
 /// Writes the conditions, if they say something new.
@@ -135,14 +136,20 @@ async fn tell(controllers: &Controllers, place: &ObjectRef, namespace: &Value, f
     }
 }
 
-/// Takes our finalizer away; nothing else may hold it then.
-async fn finalize(controllers: &Controllers, place: &ObjectRef, uid: &str, left: Vec<&str>) -> Result<Left, WriteError> {
-    let body = json!({
-        "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": place.name, "uid": uid}, "spec": {"finalizers": left},
-    });
-    match controllers.replace(place, Part::Finalizers, &body).await {
-        Ok(_) | Err(WriteError::NotFound(_)) => Ok(Left::Nothing),
-        Err(error) => Err(error),
+/// Takes our finalizer away, and nothing else: what `/finalize` gets is all of the namespace but its status.
+async fn finalize(controllers: &Controllers, place: &ObjectRef, uid: &str) -> Result<Left, WriteError> {
+    for attempt in 1.. {
+        let Some(namespace) = controllers.writer.newest(place).await?.filter(|namespace| text(namespace, "/metadata/uid") == uid) else {
+            break;
+        };
+        let finalizers = namespace["spec"]["finalizers"].as_array().into_iter().flatten();
+        let left: Vec<&Value> = finalizers.filter(|finalizer| **finalizer != FINALIZER).collect();
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace["metadata"], "spec": {"finalizers": left}});
+        match controllers.replace(place, Part::Finalizers, &body).await {
+            Err(WriteError::Conflict { .. }) if attempt < ATTEMPTS_MAX => {}
+            Ok(_) | Err(WriteError::NotFound(_)) => break,
+            Err(error) => return Err(error),
+        }
     }
+    Ok(Left::Nothing)
 }

@@ -62,10 +62,10 @@ impl Metadata {
             metadata: Metadata,
         }
         // Mostly it is the first member: what comes after it is not looked at.
-        if let Some(first) = object.tail().strip_prefix(b"\"metadata\":") {
+        if let Some(first) = object.own_tail().strip_prefix(b"\"metadata\":") {
             return Self::deserialize(&mut serde_json::Deserializer::from_slice(first)).ok();
         }
-        serde_json::from_slice::<Whole>(&[b"{", &*object.tail()].concat()).ok().map(|whole| whole.metadata)
+        serde_json::from_slice::<Whole>(&[b"{", object.own_tail()].concat()).ok().map(|whole| whole.metadata)
     }
 
     /// Reads that of a whole object.
@@ -86,7 +86,7 @@ impl Metadata {
 
 /// The tree of an object as it is served.
 pub(super) fn tree(resource: &Resource, object: &Object) -> Option<Value> {
-    let mut json = Vec::with_capacity(object.tail().len() + 64);
+    let mut json = Vec::with_capacity(object.tail_len() + 64);
     resource.encoders.whole().encoder.object_into(object, &mut json);
     serde_json::from_slice(&json).ok()
 }

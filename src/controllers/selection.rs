@@ -11,7 +11,7 @@ pub enum Controller {
     GarbageCollector,
     /// Gives each namespace its service account `default`.
     ServiceAccount,
-    /// Deletes token Secrets of service accounts that are gone.
+    /// Fills token Secrets of service accounts, and deletes those whose account is gone.
     ServiceAccountToken,
     /// Publishes the authority of this server in each namespace.
     RootCaPublisher,

@@ -1,12 +1,13 @@
-//! Deletes token Secrets whose service account is gone: that part of kube-controller-manager's serviceaccount-token-controller.
+//! Fills the token Secrets of service accounts, and deletes those whose account is gone: kube-controller-manager's serviceaccount-token-controller.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio::time::sleep_until;
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
 };
 use registry::Resource;
 use retry::{Backoff, Reminder};
-use storage::write::{failure::WriteError, options::Propagation};
+use storage::write::{Part, failure::WriteError, object_ref::ObjectRef, options::Propagation};
 
 /// The type of these Secrets, and how they name their account.
 const TYPE: &str = "kubernetes.io/service-account-token";
@@ -42,7 +43,7 @@ pub(super) async fn run(controllers: Arc<Controllers>) {
                 Ok(()) => After::Rest,
                 Err(error) => {
                     if reminder.is_due() {
-                        tracing::warn!(%error, "the Secret of a service account that is gone cannot be deleted; trying again");
+                        tracing::warn!(%error, "the token Secret of a service account cannot be written or deleted; trying again");
                     }
                     After::Retry
                 }
@@ -81,14 +82,58 @@ async fn look(controllers: &Controllers, secrets: &Arc<Resource>, accounts: &Arc
     let Some((name, uid)) = account(&secret) else { return Ok(()) };
     let place = place(accounts, object.namespace(), name);
     let is_his = |metadata: &Metadata| uid.is_empty() || metadata.uid == uid;
-    if controllers.cached(&place).and_then(|account| Metadata::of(&account)).is_some_and(|metadata| is_his(&metadata)) {
-        return Ok(());
-    }
-    if controllers.writer.newest(&place).await?.is_some_and(|account| is_his(&Metadata::of_tree(&account))) {
-        return Ok(());
+    let cached = controllers.cached(&place).and_then(|account| Metadata::of(&account)).filter(is_his);
+    let account = match cached {
+        Some(account) => Some(account),
+        None => controllers.writer.newest(&place).await?.map(|account| Metadata::of_tree(&account)).filter(is_his),
+    };
+    if let Some(account) = account {
+        return fill(controllers, &place_of(secrets, object), &secret, (name, &account.uid)).await;
     }
     let uid = Metadata::of_tree(&secret).uid;
     controllers.delete(&place_of(secrets, object), &deletion(Propagation::Background, Some(uid))).await
+}
+
+/// Gives a Secret what it lacks of its token, the authorities and the namespace; and says whose it is.
+async fn fill(controllers: &Controllers, place: &ObjectRef, secret: &Value, account: (&str, &str)) -> Result<(), WriteError> {
+    let (Some(issuer), Some(namespace)) = (&controllers.keeping.issuer, &place.namespace) else { return Ok(()) };
+    let sign = || issuer.legacy(namespace, &place.name, account.0, account.1).map_err(|error| WriteError::Internal(error.to_string()));
+    let Some(data) = missing(secret, namespace, controllers.keeping.root_ca.as_deref(), sign)? else { return Ok(()) };
+    let metadata = &secret["metadata"];
+    let patch = json!({
+        "metadata": {
+            "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+            "annotations": {ACCOUNT_NAME: account.0, ACCOUNT_UID: account.1},
+        },
+        "data": data,
+    });
+    match controllers.merge(place, Part::Main, &patch).await {
+        // Another version of it is looked at.
+        Ok(_) | Err(WriteError::NotFound(_) | WriteError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the data of a Secret lack; nothing when they lack nothing.
+fn missing(
+    secret: &Value,
+    namespace: &str,
+    root_ca: Option<&str>,
+    sign: impl FnOnce() -> Result<String, WriteError>,
+) -> Result<Option<Map<String, Value>>, WriteError> {
+    let has = |name: &str| secret["data"][name].as_str().unwrap_or("");
+    let mut data = Map::new();
+    let mut put = |name: &str, text: &str| drop(data.insert(name.to_owned(), BASE64_STANDARD.encode(text).into()));
+    if let Some(authorities) = root_ca.filter(|authorities| has("ca.crt") != BASE64_STANDARD.encode(authorities)) {
+        put("ca.crt", authorities);
+    }
+    if has("namespace").is_empty() {
+        put("namespace", namespace);
+    }
+    if has("token").is_empty() {
+        put("token", &sign()?);
+    }
+    Ok((!data.is_empty()).then_some(data))
 }
 
 /// Name and uid of the account whose token a Secret has; the uid may be empty. None of another Secret.
@@ -100,9 +145,23 @@ fn account(secret: &Value) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    #[test]
+    fn only_what_is_missing_is_filled_in() {
+        let encoded = |text: &str| Value::from(BASE64_STANDARD.encode(text));
+        let filled =
+            |data: Value, root_ca| missing(&json!({"data": data}), "ns", root_ca, || Ok("t".to_owned())).expect("signed").map(Value::from);
+        assert_eq!(
+            filled(Value::Null, Some("A")),
+            Some(json!({"ca.crt": encoded("A"), "namespace": encoded("ns"), "token": encoded("t")}))
+        );
+        assert_eq!(
+            filled(json!({"token": encoded("x"), "ca.crt": encoded("B")}), Some("A")),
+            Some(json!({"ca.crt": encoded("A"), "namespace": encoded("ns")}))
+        );
+        assert_eq!(filled(json!({"token": encoded("x"), "namespace": encoded("other")}), None), None);
+    }
 
     #[test]
     fn only_token_secrets_have_an_account() {

@@ -43,7 +43,7 @@ off+=,ResourceQuota,RuntimeClass,StorageObjectInUseProtection,TaintNodesByCondit
   --enable-priority-and-fairness=false --disable-admission-plugins "$off" --cert-dir certs > kube-apiserver.log 2>&1 &
 children+=($!)
 export KUBE_APISERVER_PID=$!
-"$watchcache" serve --insecure-port 0 --secure-port $((port + 3)) --bind-address 127.0.0.1 --tls-cert-file srv.crt --tls-private-key-file srv.key \
+"$watchcache" serve --controllers= --insecure-port 0 --secure-port $((port + 3)) --bind-address 127.0.0.1 --tls-cert-file srv.crt --tls-private-key-file srv.key \
   --token-auth-file tokens.csv --authorization-mode RBAC --data-dir store > watchcache.log 2>&1 &
 children+=($!)
 export WATCHCACHE_PID=$!

@@ -99,7 +99,7 @@ async fn both_listeners_do_as_the_rfcs_say() -> Outcome {
 async fn start(site: &Site, plain: SocketAddr, secure: SocketAddr) -> Result<Running, Failure> {
     let program = env::var_os("WATCHCACHE_H2SPEC_SERVER").unwrap_or_else(|| env!("CARGO_BIN_EXE_watchcache").into());
     let mut command = Command::new(program);
-    command.args(["serve", "--bind-address=127.0.0.1"]);
+    command.args(["serve", "--controllers=", "--bind-address=127.0.0.1"]);
     command.arg(format!("--insecure-port={}", plain.port())).arg(format!("--secure-port={}", secure.port()));
     let file = |flag: &str, name: &str| format!("--{flag}={}", site.path().join(name).display());
     command.args([file("data-dir", "data"), file("token-auth-file", "tokens.csv")]);

@@ -81,7 +81,7 @@ impl Shared {
         }
     }
 
-    fn resource(&self, slot: Slot) -> Option<Arc<Resource>> {
+    pub(super) fn resource(&self, slot: Slot) -> Option<Arc<Resource>> {
         self.followed.lock().get(slot as usize).map(|followed| followed.resource.clone())
     }
 
@@ -165,18 +165,16 @@ impl Shared {
         }
         let dependents = || {
             let all = self.dependents(item);
-            Dependents { any: !all.is_empty(), one_waits: all.iter().any(|(.., metadata)| metadata.waits_for(FOREGROUND)) }
+            let waiting = self.waiting.lock();
+            Dependents { any: !all.is_empty(), one_waits: all.iter().any(|(_, object, _)| waiting.contains_key(&object.uid_hash)) }
         };
         match action(item.metadata, &owners, dependents) {
             Action::Keep => {}
             Action::Forget(uids) => self.forget(item.resource, item.object, &uids).await?,
-            Action::DeleteInForeground { unblocked } => {
-                if unblocked {
-                    self.unblock(item).await?;
-                }
-                self.delete(item, Propagation::Foreground, !unblocked).await?;
-            }
-            Action::Delete(propagation) => self.delete(item, propagation, true).await?,
+            // Its owners may go then, and it is looked at with what is left of them.
+            Action::DeleteInForeground { unblocks: true } if self.unblock(item).await? => return Ok(RETRY),
+            Action::DeleteInForeground { .. } => self.delete(item, Propagation::Foreground).await?,
+            Action::Delete(propagation) => self.delete(item, propagation).await?,
         }
         Ok(REST)
     }
@@ -184,11 +182,7 @@ impl Shared {
     /// Finds out about an owner. What the cache does not have is asked of etcd, once for all dependents.
     async fn owner(&self, item: &Item<'_>, reference: &OwnerReference) -> Result<Owner, Unknown> {
         let namespace = item.object.namespace();
-        let is_absent = {
-            let absent = self.absent.lock();
-            absent.has(reference, "") || absent.has(reference, namespace)
-        };
-        if is_absent {
+        if self.absent.lock().has(reference, namespace) {
             return Ok(Owner::Dangling);
         }
         let resources = self.controllers.resources.load_full();
@@ -226,15 +220,19 @@ impl Shared {
         self.change(resource, object, left).await
     }
 
-    /// Has an object block none of its owners.
-    async fn unblock(&self, item: &Item<'_>) -> Result<(), WriteError> {
+    /// Has an object block none of its owners; returns whether it did.
+    async fn unblock(&self, item: &Item<'_>) -> Result<bool, WriteError> {
         let unblocked = |metadata: &Value| {
             let mut all = metadata["ownerReferences"].as_array()?.clone();
             let blocking = all.iter_mut().filter(|entry| entry["blockOwnerDeletion"] == true);
             let count = blocking.map(|entry| entry["blockOwnerDeletion"] = false.into()).count();
             (count > 0).then(|| json!({"ownerReferences": all}))
         };
-        self.change(item.resource, item.object, unblocked).await
+        let blocks = item.metadata.owner_references.iter().any(|reference| reference.block_owner_deletion == Some(true));
+        if blocks {
+            self.change(item.resource, item.object, unblocked).await?;
+        }
+        Ok(blocks)
     }
 
     /// Takes the finalizer away for which an object waits.
@@ -273,12 +271,22 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes an object, if it is what was looked at.
-    async fn delete(&self, item: &Item<'_>, propagation: Propagation, is_unchanged: bool) -> Result<(), WriteError> {
-        let resource_version = is_unchanged.then(|| item.metadata.resource_version.clone());
+    /// Deletes an object, if it has the owners that were looked at: who writes something else of it again and again does not keep it.
+    async fn delete(&self, item: &Item<'_>, propagation: Propagation) -> Result<(), WriteError> {
+        let place = place_of(item.resource, item.object);
         let uid = Some(item.metadata.uid.clone());
-        let options = DeleteOptions { propagation: Some(propagation), uid, resource_version, ..DeleteOptions::default() };
-        self.controllers.writer.delete(&place_of(item.resource, item.object), &options, None).await.map(drop)
+        let resource_version = Some(item.metadata.resource_version.clone());
+        let mut options = DeleteOptions { propagation: Some(propagation), uid, resource_version, ..DeleteOptions::default() };
+        let done = self.controllers.writer.delete(&place, &options, None).await;
+        if !matches!(done, Err(WriteError::Conflict { .. })) {
+            return done.map(drop);
+        }
+        let now = self.controllers.writer.newest(&place).await?.map(|object| Metadata::of_tree(&object)).unwrap_or_default();
+        if now.uid != item.metadata.uid || now.owner_references != item.metadata.owner_references {
+            return done.map(drop);
+        }
+        options.resource_version = None;
+        self.controllers.writer.delete(&place, &options, None).await.map(drop)
     }
 
     /// Tells with an Event that the owner is there, but in a namespace where it cannot be one.

@@ -39,7 +39,7 @@ pub(super) enum Owner {
 pub(super) struct Dependents {
     /// There are some.
     pub(super) any: bool,
-    /// One of them waits for its own: perhaps for this object, in a circle.
+    /// One of them waits for its own, or has waited: perhaps for this object, in a circle.
     pub(super) one_waits: bool,
 }
 
@@ -50,8 +50,8 @@ pub(super) enum Action {
     Keep,
     /// It no longer names these owners, by uid.
     Forget(Vec<String>),
-    /// It goes, its dependents before it. `unblocked`: it blocks none of its owners any more, for it may be one of a circle.
-    DeleteInForeground { unblocked: bool },
+    /// It goes, its dependents before it. `unblocks`: before that it is to block none of its owners any more, for it may be one of a circle.
+    DeleteInForeground { unblocks: bool },
     /// It goes.
     Delete(Propagation),
 }
@@ -78,7 +78,7 @@ pub(super) fn action(metadata: &Metadata, owners: &[Owner], dependents: impl FnO
     if has(Owner::Waiting) {
         let dependents = dependents();
         if dependents.any {
-            return Action::DeleteInForeground { unblocked: dependents.one_waits };
+            return Action::DeleteInForeground { unblocks: dependents.one_waits };
         }
     }
     let has_finalizer = |name: &str| metadata.finalizers.iter().any(|finalizer| finalizer == name);
@@ -150,8 +150,8 @@ mod tests {
         let item = owned(&["a", "b"], &[]);
         let with = |any, one_waits| action(&item, &[Waiting, Dangling], || Dependents { any, one_waits });
         assert_eq!(with(false, false), Action::Delete(Propagation::Background));
-        assert_eq!(with(true, false), Action::DeleteInForeground { unblocked: false });
-        assert_eq!(with(true, true), Action::DeleteInForeground { unblocked: true });
+        assert_eq!(with(true, false), Action::DeleteInForeground { unblocks: false });
+        assert_eq!(with(true, true), Action::DeleteInForeground { unblocks: true });
     }
 
     #[test]

@@ -82,8 +82,8 @@ impl Index {
 /// Owners that are known not to be there, so that etcd is asked once for all of their dependents. Bounded by [`ABSENT_MAX`].
 #[derive(Default)]
 pub(super) struct Absent {
-    /// By uid: they were deleted.
-    gone: HashSet<String>,
+    /// They were deleted: kind, name and uid, and the namespace where they were.
+    gone: HashSet<(OwnerReference, String)>,
     /// By what a reference says, and the namespace where that was looked for: nobody is there.
     missed: HashSet<(OwnerReference, String)>,
 }
@@ -92,12 +92,13 @@ pub(super) struct Absent {
 const ABSENT_MAX: usize = 10_000;
 
 impl Absent {
-    /// Notes that the object with this uid was deleted.
-    pub(super) fn deleted(&mut self, uid: String) {
+    /// Notes that an object was deleted.
+    pub(super) fn deleted(&mut self, kind: &str, name: &str, uid: String, namespace: &str) {
         if self.gone.len() >= ABSENT_MAX {
             self.gone.clear();
         }
-        self.gone.insert(uid);
+        let object = OwnerReference { kind: kind.to_owned(), name: name.to_owned(), uid, ..OwnerReference::default() };
+        self.gone.insert((object, namespace.to_owned()));
     }
 
     /// Notes that etcd does not have it there.
@@ -108,9 +109,13 @@ impl Absent {
         self.missed.insert((coordinates(reference), namespace.to_owned()));
     }
 
-    /// Whether an owner is known not to be there, for a dependent in this namespace.
+    /// Whether an owner is known not to be there, for a dependent in this namespace: an owner is in the same one, or in none.
     pub(super) fn has(&self, reference: &OwnerReference, namespace: &str) -> bool {
-        self.gone.contains(&reference.uid) || self.missed.contains(&(coordinates(reference), namespace.to_owned()))
+        let of_any_version = || OwnerReference { api_version: String::new(), ..coordinates(reference) };
+        let in_these = |set: &HashSet<(OwnerReference, String)>, key: OwnerReference| {
+            ["", namespace].into_iter().any(|namespace| set.contains(&(key.clone(), namespace.to_owned())))
+        };
+        in_these(&self.gone, of_any_version()) || in_these(&self.missed, coordinates(reference))
     }
 
     /// Forgets all: the etcd is another one, or was restored.
@@ -159,11 +164,14 @@ mod tests {
         absent.missed(&OwnerReference { block_owner_deletion: Some(true), ..reference("u", "a") }, "ns");
         assert!(absent.has(&reference("u", "a"), "ns"));
         assert!(!absent.has(&reference("u", "a"), "other") && !absent.has(&reference("u", "b"), "ns"), "it may be there");
-        absent.deleted("u".to_owned());
-        assert!(absent.has(&reference("u", "b"), "other"));
+        absent.deleted("ConfigMap", "b", "u".to_owned(), "ns");
+        let deleted = OwnerReference { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned(), ..reference("u", "b") };
+        assert!(absent.has(&deleted, "ns") && !absent.has(&deleted, "other"));
+        assert!(!absent.has(&deleted, ""), "what is in no namespace has no owner in one");
+        assert!(!absent.has(&reference("u", "b"), "ns"), "of another kind");
         for n in 0..ABSENT_MAX {
-            absent.deleted(n.to_string());
+            absent.deleted("ConfigMap", "b", n.to_string(), "ns");
         }
-        assert!(!absent.has(&reference("u", "b"), "other") && absent.gone.len() <= ABSENT_MAX);
+        assert!(!absent.has(&deleted, "ns") && absent.gone.len() <= ABSENT_MAX);
     }
 }

@@ -169,7 +169,7 @@ impl Server {
 }
 
 fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
-    let fixed = ["serve", "--warm-start-revisions", "100000", "--etcd-servers"].map(str::to_owned);
+    let fixed = ["serve", "--controllers=", "--warm-start-revisions", "100000", "--etcd-servers"].map(str::to_owned);
     fixed.into_iter().chain([endpoints.to_owned(), "--insecure-port".to_owned(), port.to_string()]).collect()
 }
 

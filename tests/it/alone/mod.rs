@@ -12,6 +12,7 @@ mod apply;
 mod audit;
 mod backlog;
 mod bodies;
+mod controllers;
 mod counters;
 mod definitions;
 mod forms;
@@ -96,7 +97,11 @@ impl Alone {
         let address = free_address()?;
         let log = dir.join("server.log");
         let out = File::options().append(true).create(true).open(&log)?;
-        command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(dir.join("data")).args(flags);
+        // What is compared or counted is what the clients of a case do.
+        command
+            .args(["serve", "--controllers=", "--insecure-port", &address.port().to_string(), "--data-dir"])
+            .arg(dir.join("data"))
+            .args(flags);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let mut server = Self { child: command.spawn()?, address, log };
         server.ready().await?;

@@ -80,7 +80,13 @@ const PROXY: [&str; 2] = ["--proxy-client-cert-file=proxy.crt", "--proxy-client-
 /// `watchcache serve` behind TLS on this etcd, in the site's folder.
 fn serve(site: &Site, etcd: SocketAddr, at: SocketAddr, flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-    command.current_dir(site.path()).args(["serve", "--bind-address=127.0.0.1", "--etcd-servers", &format!("http://{etcd}")]);
+    command.current_dir(site.path()).args([
+        "serve",
+        "--controllers=",
+        "--bind-address=127.0.0.1",
+        "--etcd-servers",
+        &format!("http://{etcd}"),
+    ]);
     command.args([format!("--secure-port={}", at.port())]);
     command.args(["--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--token-auth-file=tokens.csv"]).args(flags);
     command

@@ -140,7 +140,16 @@ async fn audit_logs_are_the_same() -> Outcome {
     let ours_at = free_address()?;
     let file = |name: &str| site.path().join(name).display().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-    command.args(["serve", "--insecure-port", "0", "--bind-address", "127.0.0.1", "--secure-port", &ours_at.port().to_string()]);
+    command.args([
+        "serve",
+        "--controllers=",
+        "--insecure-port",
+        "0",
+        "--bind-address",
+        "127.0.0.1",
+        "--secure-port",
+        &ours_at.port().to_string(),
+    ]);
     command.args(["--data-dir", &file("store"), "--tls-cert-file", &file("server.crt"), "--tls-private-key-file", &file("server.key")]);
     command.args(["--client-ca-file", &file("ca.crt"), "--token-auth-file", &file("tokens.csv")]);
     command.args(["--service-account-key-file", &file("accounts.pub"), "--service-account-signing-key-file", &file("accounts.key")]);

@@ -125,7 +125,7 @@ impl Floor {
     pub(crate) async fn secured(&self, name: &str) -> Result<(Running, SocketAddr), Box<dyn std::error::Error>> {
         let address = free_address()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-        command.args(["serve", "--insecure-port=0", "--authorization-mode=Node,RBAC"]);
+        command.args(["serve", "--controllers=", "--insecure-port=0", "--authorization-mode=Node,RBAC"]);
         if is_replica() || subject() == "watchcache-upstream" {
             command.args(self.site.replica_of(self.theirs_at));
         } else {
@@ -172,7 +172,7 @@ impl Subject {
         let address = free_address()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         // A cold start, so that revision 1 is below the floor and clients can be refused with 410, as by kube-apiserver.
-        command.args(["serve", "--etcd-servers", &format!("http://{etcd}"), "--warm-start-revisions", "0"]);
+        command.args(["serve", "--controllers=", "--etcd-servers", &format!("http://{etcd}"), "--warm-start-revisions", "0"]);
         let subject = match subject.as_str() {
             "watchcache" => {
                 command.arg(format!("--insecure-port={}", address.port()));

@@ -157,7 +157,7 @@ async fn ours(site: &Site, name: &str, storage: &[String]) -> Result<(Running, C
 async fn ours_by(site: &Site, name: &str, storage: &[String], ready: &str) -> Result<(Running, Client), Box<dyn std::error::Error>> {
     let address = free_address()?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-    command.args(["serve", "--insecure-port", &address.port().to_string()]).args(storage);
+    command.args(["serve", "--controllers=", "--insecure-port", &address.port().to_string()]).args(storage);
     let running = site.start(name, command)?;
     let client = Client::plain(address);
     running.ready_by(&client, ready).await?;

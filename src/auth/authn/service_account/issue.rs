@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use go::quote::json_quoted;
 use serde_json::{Value, json};
 
-use super::{TokenRequest, TokenRequestError, USER_PREFIX, seconds};
+use super::{LEGACY_ISSUER, TokenRequest, TokenRequestError, USER_PREFIX, seconds};
 use crate::authn::keys::SigningKey;
 use reload::Reloaded;
 
@@ -78,6 +78,22 @@ impl Issuer {
         }
         answer["status"] = json!({"token": token, "expirationTimestamp": moment(now + seconds)});
         Ok(Issued { answer, warning, credential_id: format!("JTI={id}") })
+    }
+
+    /// Makes a legacy token, which lives as long as the Secret that has it.
+    ///
+    /// # Errors
+    /// When the key does not sign.
+    pub fn legacy(&self, namespace: &str, secret: &str, account: &str, uid: &str) -> Result<String, TokenRequestError> {
+        let claims = format!(
+            r#"{{"iss":"{LEGACY_ISSUER}","kubernetes.io/serviceaccount/namespace":{},"kubernetes.io/serviceaccount/secret.name":{},"kubernetes.io/serviceaccount/service-account.name":{},"kubernetes.io/serviceaccount/service-account.uid":{},"sub":{}}}"#,
+            json_quoted(namespace),
+            json_quoted(secret),
+            json_quoted(account),
+            json_quoted(uid),
+            json_quoted(&format!("{USER_PREFIX}{namespace}:{account}")),
+        );
+        self.key.now().sign(&claims).map_err(TokenRequestError::Sign)
     }
 
     /// In the order of the names, as Go's maps are written.
@@ -201,6 +217,19 @@ mod tests {
         };
         assert!(claims(true).contains(r#""exp":31536000,"#) && claims(true).contains(r#","warnafter":3607}"#));
         assert!(claims(false).contains(r#""exp":3607,"#) && !claims(false).contains("warnafter"));
+    }
+
+    #[test]
+    fn a_legacy_token_has_the_claims_that_kube_controller_manager_signs() {
+        let token = issuer().legacy("n", "s", "robot", "u").expect("signed");
+        let claims: Value = serde_json::from_str(&payload(&token)).expect("JSON");
+        let of = |name: &str| text(&claims[format!("kubernetes.io/serviceaccount/{name}")]).to_owned();
+        assert_eq!(
+            [of("namespace"), of("secret.name"), of("service-account.name"), of("service-account.uid")],
+            ["n".to_owned(), "s".to_owned(), "robot".to_owned(), "u".to_owned()]
+        );
+        assert_eq!((text(&claims["iss"]), text(&claims["sub"])), ("kubernetes/serviceaccount", "system:serviceaccount:n:robot"));
+        assert_eq!(claims.as_object().map(serde_json::Map::len), Some(6), "it does not expire");
     }
 
     #[test]
