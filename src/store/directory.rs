@@ -85,7 +85,7 @@ impl Directory {
     /// Locks the directory of a store; one that holds none is not changed.
     pub(super) fn claim_existing(path: &Path) -> Result<Self, StoreError> {
         match fs::metadata(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::io(path, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(path, &error)),
             Ok(found) if found.is_dir() && recognise(path)? != Content::Nothing => Self::claim(path),
             _ => Err(StoreError::Absent(path.to_owned())),
         }
