@@ -33,31 +33,37 @@ pub fn keep_store(command: StoreCommand) -> Result<String, StoreError> {
     let outcome = runtime.block_on(async {
         let mut progress = |progress: Progress| bar.show(progress);
         match command {
+            StoreCommand::Backup { file, store } if file == Path::new("-") => {
+                let mut opened = Opened::new(&store)?;
+                let sent = store::send(&mut opened.remote, io::stdout(), &mut progress).await;
+                opened.close().await;
+                sent.map(|()| String::new())
+            }
             StoreCommand::Backup { file, store } => {
                 let mut opened = Opened::new(&store)?;
                 let backup = store::save(&mut opened.remote, &file, &mut progress).await;
                 opened.close().await;
-                backup.map(|backup| format!("saved {} into {}", contents(&backup), file.display()))
+                backup.map(|backup| format!("saved {} into {}\n", contents(&backup), file.display()))
             }
             StoreCommand::Restore { file, data_dir, bump_revision } => {
                 let (backup, revision) = store::restore(&file, &data_dir, bump_revision, &mut progress)?;
-                Ok(format!("restored {} into {}, which begins at revision {revision}", contents(&backup), data_dir.display()))
+                Ok(format!("restored {} into {}, which begins at revision {revision}\n", contents(&backup), data_dir.display()))
             }
             StoreCommand::Check { file: Some(file), .. } => {
                 let backup = store::check_backup(&file, &mut progress)?;
-                Ok(format!("{}: a whole backup of {}", file.display(), contents(&backup)))
+                Ok(format!("{}: a whole backup of {}\n", file.display(), contents(&backup)))
             }
             StoreCommand::Check { file: None, data_dir } => check(&data_dir).await,
             StoreCommand::Defragment { store } => {
                 let mut opened = Opened::new(&store)?;
                 let sizes = sizes_around(&mut opened.remote).await;
                 opened.close().await;
-                sizes.map(|[before, after]| format!("{before} bytes before, {after} bytes now"))
+                sizes.map(|[before, after]| format!("{before} bytes before, {after} bytes now\n"))
             }
         }
     });
     bar.end();
-    outcome.map(|text| format!("{text}\n"))
+    outcome
 }
 
 /// Opens the store as a server does, which reads all of it.
@@ -68,7 +74,9 @@ async fn check(data_dir: &Path) -> Result<String, StoreError> {
     let (revision, compacted, keys) = contents?;
     let Size { file, in_use, .. } = size;
     let dir = data_dir.display();
-    Ok(format!("{dir}: a whole store at revision {revision}, compacted at {compacted}, {keys} keys, {file} bytes, {in_use} of them in use"))
+    Ok(format!(
+        "{dir}: a whole store at revision {revision}, compacted at {compacted}, {keys} keys, {file} bytes, {in_use} of them in use\n"
+    ))
 }
 
 async fn sizes_around(remote: &mut Remote) -> Result<[u64; 2], StoreError> {

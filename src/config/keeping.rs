@@ -12,7 +12,7 @@ const BUMP: u64 = 1_000_000_000;
 pub enum StoreCommand {
     /// Save what a store holds at one revision into a file, while it serves or when it is stopped
     Backup {
-        /// The file; one that is there is replaced when the backup is complete
+        /// The file; one that is there is replaced when the backup is complete. - is standard output
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// The store

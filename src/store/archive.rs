@@ -188,10 +188,7 @@ impl<R: Read> ArchiveReader<R> {
 
     fn change(&mut self) -> Result<Part<'_>, Unusable> {
         let place = match self.frame.first_chunk::<PLACE_BYTES>() {
-            Some([main @ .., a, b, c, d]) => {
-                let main = i64::from_be_bytes(*<&[u8; 8]>::try_from(main).expect("what is left of twelve"));
-                Place { main, sub: u32::from_be_bytes([*a, *b, *c, *d]) }
-            }
+            Some([main @ .., a, b, c, d]) => Place { main: i64::from_be_bytes(*main), sub: u32::from_be_bytes([*a, *b, *c, *d]) },
             None => return Err(self.damaged("has a change that cannot be read")),
         };
         let is_next = self.keys == 0 || place > self.last;
@@ -304,7 +301,10 @@ mod tests {
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Result<(Vec<(i64, i64)>, Vec<Vec<u8>>), Unusable> {
+    /// Leases, and the values of keys.
+    type Parts = (Vec<(i64, i64)>, Vec<Vec<u8>>);
+
+    fn read(bytes: &[u8]) -> Result<Parts, Unusable> {
         let mut archive = ArchiveReader::begin(bytes)?;
         let (mut leases, mut values) = (Vec::new(), Vec::new());
         while let Some(part) = archive.next()? {

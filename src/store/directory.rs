@@ -77,15 +77,13 @@ impl Directory {
         } else if !directory.database().is_file() {
             return Err(StoreError::corrupt(path, format_args!("{DATABASE} is not there, but {FORMAT_FILE} says that it was")));
         }
-        // What a process left that was killed.
-        [directory.temporary_database(), directory.socket()].iter().try_for_each(|left| remove_if_there(left)).map_err(at)?;
         Ok(directory)
     }
 
     /// Locks the directory of a store; one that holds none is not changed.
     pub(super) fn claim_existing(path: &Path) -> Result<Self, StoreError> {
         match fs::metadata(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::io(path, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(path, &error)),
             Ok(found) if found.is_dir() && recognise(path)? != Content::Nothing => Self::claim(path),
             _ => Err(StoreError::Absent(path.to_owned())),
         }
@@ -150,8 +148,9 @@ impl Directory {
         opened.map_err(|error| StoreError::io(&path, &error))
     }
 
-    /// The database is there for good: from now on its absence is a loss.
+    /// The database is there for good: from now on its absence is a loss. What a process left beside it that was killed is not needed any more.
     pub(super) fn finish(&mut self) -> Result<(), StoreError> {
+        remove_if_there(&self.temporary_database()).map_err(|error| StoreError::io(&self.path, &error))?;
         if self.is_new {
             self.write_format("").map_err(|error| StoreError::io(&self.path, &error))?;
             self.is_new = false;

@@ -51,7 +51,7 @@ use tokio::sync::{mpsc, watch as watch_channel};
 pub use error::StoreError;
 pub use remote::Remote;
 pub use restore::restore;
-pub use save::{Backup, check_backup, save};
+pub use save::{Backup, check_backup, save, send};
 pub use state::Size;
 
 use directory::Directory;

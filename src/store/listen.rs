@@ -81,6 +81,12 @@ pub(super) async fn serve_socket(service: &Service, path: &Path, stopped: watch:
 /// Nobody can connect before it is this user's alone.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
+    // That of a process that was killed: the directory is ours.
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
     socket.bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE))?;
     socket.listen(BACKLOG)

@@ -64,6 +64,22 @@ async fn receive(store: &mut Remote, file: &Path, part: &Unfinished, progress: &
     Ok(())
 }
 
+/// Writes a backup of a store to somebody who keeps it: whether it is whole, only he can say ([`check_backup`]).
+///
+/// # Errors
+/// In one line; what was written is worth nothing then.
+pub async fn send(store: &mut Remote, mut to: impl Write, progress: &mut impl FnMut(Progress)) -> Result<(), StoreError> {
+    let gone = |error: io::Error| StoreError::backup(Path::new("-"), error);
+    let mut pieces = store.snapshot().await?;
+    let mut done = 0;
+    while let Some(piece) = pieces.message().await.map_err(|status| store.refused(&status))? {
+        to.write_all(&piece.blob).map_err(gone)?;
+        done += piece.blob.len() as u64;
+        progress(Progress { what: "saving", done, total: done + piece.remaining_bytes });
+    }
+    to.flush().map_err(gone)
+}
+
 /// Refuses what would fill the disk, on which the store itself may be.
 fn room(file: &Path, part: &Path, bytes: u64) -> Result<(), StoreError> {
     let Ok(free) = directory::free_bytes(part) else { return Ok(()) };

@@ -1,6 +1,7 @@
 //! What is shared: the newest durable snapshot, whether the store lives, and the way to the writer. No decision is made here.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,8 @@ pub(super) const WAITING_COUNT_MAX: usize = 4_096;
 const SNAPSHOTS_MAX: usize = 2;
 /// Reads that may wait for the disk or return much, at once: each holds a thread and what it has read.
 const HEAVY_READS_MAX: usize = 64;
+/// In which the system counts what a file takes.
+const BLOCK_BYTES: u64 = 512;
 /// A single node has had its one election; a fresh etcd says 2 as well.
 const RAFT_TERM: u64 = 2;
 
@@ -109,7 +112,7 @@ pub(super) struct Facts {
 /// What a store takes on disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The file.
+    /// The file, on the disk.
     pub file: u64,
     /// The changes in it that are kept, without what pages and trees add to them.
     pub in_use: u64,
@@ -196,7 +199,8 @@ impl Shared {
     /// What the store takes on disk.
     pub(super) fn size(&self) -> Size {
         let in_use = self.log_bytes.load(Ordering::Relaxed);
-        let file = self.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(in_use, |file| file.len());
+        // Its length says less: it is doubled in one step, and what has not been written takes nothing.
+        let file = self.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(in_use, |file| file.blocks() * BLOCK_BYTES);
         Size { file, in_use, quota: self.quota }
     }
 

@@ -3,7 +3,7 @@
 //! the disk is for the next process to find out.
 
 use std::collections::VecDeque;
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -250,7 +250,7 @@ impl Writer {
         let state = snapshot(&self.database, &self.work, &self.token)?;
         let outcome = match copy.complete(&state, [self.shared.cluster_id, self.shared.member_id], &file) {
             Ok(database) => {
-                let (old, token) = (replace(&mut self.database, database), replace(&mut self.token, Arc::default()));
+                let (old, token) = (replace(&mut self.database, database), take(&mut self.token));
                 self.retired.push((old, Arc::downgrade(&token)));
                 self.publish()?;
                 Ok(())

@@ -233,13 +233,14 @@ async fn a_running_store_is_reached_by_its_socket() {
     let place = Place::new();
     let file = place.backup().await;
     let dir = place.path("old");
-    fs::write(dir.join("store.sock"), "what a killed process left").expect("written");
     let (store, mut client) = place.open("old");
     assert!(line(Remote::of(&dir).map(drop)).contains("in use by another process, which has no socket there"));
+    drop(std::os::unix::net::UnixListener::bind(dir.join("store.sock")).expect("what a killed process left"));
+    assert!(line(Remote::of(&dir).expect("there").size().await).contains("Connection refused"));
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let serving = tokio::spawn(store.serve_socket(stopped));
     let begin = std::time::Instant::now();
-    while !dir.join("store.sock").exists() {
+    while Remote::of(&dir).expect("there").size().await.is_err() {
         assert!(begin.elapsed() < PATIENCE, "no socket");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -41,10 +41,11 @@ fn within(port: u16, time: Duration) -> Result<Client> {
     Ok(Client::over(&endpoint.timeout(time).connect_timeout(time)))
 }
 
-/// One etcd of a single member.
+/// One etcd of a single member, or a `watchcache store`.
 #[derive(Debug)]
 pub(crate) struct Etcd {
     binary: PathBuf,
+    is_store: bool,
     dir: PathBuf,
     port: u16,
     extra: Vec<String>,
@@ -55,25 +56,38 @@ impl Etcd {
     /// Starts an empty one in `dir`, and waits until it answers.
     pub(crate) async fn start(binary: &Path, dir: &Path, ports: &Ports, extra: &[&str]) -> Result<Self> {
         let extra = extra.iter().map(|s| (*s).to_owned()).collect();
-        let mut etcd = Self { binary: binary.to_owned(), dir: dir.to_owned(), port: ports.etcd(0), extra, process: None };
+        let mut etcd = Self { binary: binary.to_owned(), is_store: false, dir: dir.to_owned(), port: ports.etcd(0), extra, process: None };
         etcd.restart(ports).await?;
         Ok(etcd)
+    }
+
+    /// Starts an empty `watchcache store`.
+    pub(crate) async fn start_store(binary: &Path, dir: &Path, ports: &Ports) -> Result<Self> {
+        let (port, extra) = (ports.etcd(0), Vec::new());
+        let mut store = Self { binary: binary.to_owned(), is_store: true, dir: dir.to_owned(), port, extra, process: None };
+        store.restart(ports).await?;
+        Ok(store)
     }
 
     /// Starts it again on the data it has.
     pub(crate) async fn restart(&mut self, ports: &Ports) -> Result<()> {
         let (port, peer) = (self.port, ports.peer(0));
+        let first = self.is_store.then(|| "store".to_owned());
         let args = [
             "--data-dir".to_owned(),
             self.data().display().to_string(),
             format!("--listen-client-urls=http://127.0.0.1:{port}"),
+            "--watch-progress-notify-interval=5s".to_owned(),
+        ];
+        let member = [
             format!("--advertise-client-urls=http://127.0.0.1:{port}"),
             format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
             format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
             format!("--initial-cluster=default=http://127.0.0.1:{peer}"),
-            "--watch-progress-notify-interval=5s".to_owned(),
         ];
-        self.process = Some(Process::start(&self.binary, args.iter().chain(&self.extra), &self.dir.join("etcd.log"))?);
+        let member = member.iter().filter(|_| !self.is_store);
+        let args = first.iter().chain(&args).chain(member).chain(&self.extra);
+        self.process = Some(Process::start(&self.binary, args, &self.dir.join("etcd.log"))?);
         answers(self.process.as_mut().expect("just started"), self.port).await
     }
 
@@ -103,6 +117,27 @@ impl Etcd {
     pub(crate) fn restore(&self, backup: &Path) -> Result<()> {
         std::fs::remove_dir_all(self.data())?;
         copy_tree(backup, &self.data())
+    }
+
+    /// Saves a store that runs by its command; the file, and the revision that it is of.
+    pub(crate) async fn save(&self) -> Result<(PathBuf, u64)> {
+        let file = self.dir.join("saved");
+        let told = self.told(&["backup", &file.to_string_lossy(), "--data-dir", &self.data().to_string_lossy()]).await?;
+        let revision = told.strip_prefix("saved revision ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        Ok((file, revision.with_context(|| format!("no revision in {told:?}"))?))
+    }
+
+    /// Makes the data of a store anew from what was saved; it must not run.
+    pub(crate) async fn restore_saved(&self, file: &Path) -> Result<()> {
+        std::fs::remove_dir_all(self.data())?;
+        self.told(&["restore", &file.to_string_lossy(), "--data-dir", &self.data().to_string_lossy()]).await.map(drop)
+    }
+
+    async fn told(&self, args: &[&str]) -> Result<String> {
+        let output = tokio::process::Command::new(&self.binary).arg("store").args(args).kill_on_drop(true).output().await?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        anyhow::ensure!(output.status.success(), "store {args:?}: {}", text(&output.stderr));
+        Ok(text(&output.stdout))
     }
 
     fn data(&self) -> PathBuf {

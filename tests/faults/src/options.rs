@@ -152,6 +152,8 @@ pub(crate) enum Scenario {
     Restored,
     /// The same while the server is cut off, until revisions have passed the old ones.
     RestoredUnseen,
+    /// The server is on `watchcache store`, which is saved under writes and restored by its own commands: revisions go far ahead.
+    RestoredStore,
     /// The server gets SIGTERM and starts again.
     Restarted,
     /// The server gets SIGKILL and starts again.
@@ -186,7 +188,7 @@ pub(crate) enum Scenario {
 
 impl Scenario {
     /// What `faults` runs, and `all` first.
-    pub(crate) const FAULTS: [Self; 14] = [
+    pub(crate) const FAULTS: [Self; 15] = [
         Self::EtcdKilled,
         Self::CutSilent,
         Self::CutReset,
@@ -195,6 +197,7 @@ impl Scenario {
         Self::MemberIsolated,
         Self::Restored,
         Self::RestoredUnseen,
+        Self::RestoredStore,
         Self::Restarted,
         Self::Crashed,
         Self::UpstreamBroken,
@@ -225,6 +228,7 @@ impl Scenario {
             Self::MemberIsolated => "member-isolated",
             Self::Restored => "restored",
             Self::RestoredUnseen => "restored-unseen",
+            Self::RestoredStore => "restored-store",
             Self::Restarted => "restarted",
             Self::Crashed => "crashed",
             Self::UpstreamBroken => "upstream-broken",

@@ -127,6 +127,15 @@ impl Stage {
         Self::with(options, dir, Patient::Single(Box::new(etcd), network), &[ports.etcd_proxy(0)], wishes).await
     }
 
+    /// The same on `watchcache store` in the place of an etcd.
+    pub(crate) async fn on_store(options: &Options, dir: &Path) -> Result<Self> {
+        ensure!(options.subject == Subject::Watchcache, "the store is the binary of the server under test");
+        let ports = options.ports();
+        let store = Etcd::start_store(&options.server, dir, &ports).await?;
+        let network = Proxy::listen(ports.etcd_proxy(0), ports.etcd(0)).await?;
+        Self::with(options, dir, Patient::Single(Box::new(store), network), &[ports.etcd_proxy(0)], Wishes::default()).await
+    }
+
     /// The same with three members.
     pub(crate) async fn three(options: &Options, dir: &Path) -> Result<Self> {
         let ports = options.ports();

@@ -11,6 +11,7 @@ mod aggregated;
 mod apply;
 mod audit;
 mod backlog;
+mod backups;
 mod bodies;
 mod controllers;
 mod counters;

@@ -92,14 +92,14 @@ fn command(data: &Path, port: u16) -> Command {
     command
 }
 
-/// Every file with its bytes; a lock file is nobody's data.
+/// Every file with its bytes; a lock file is nobody's data, nor is a socket.
 fn walk(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             files.extend(walk(&path));
-        } else if !path.to_string_lossy().to_lowercase().ends_with("lock") {
+        } else if path.is_file() && !path.to_string_lossy().to_lowercase().ends_with("lock") {
             files.insert(path.clone(), fs::read(&path).expect("a file of the test"));
         }
     }

@@ -38,6 +38,7 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::Compaction => network::compaction(options, dir).await,
         Scenario::Restored => restore::seen(options, dir).await,
         Scenario::RestoredUnseen => restore::unseen(options, dir).await,
+        Scenario::RestoredStore => restore::store(options, dir).await,
         Scenario::Restarted => restart::terminated(options, dir).await,
         Scenario::Crashed => restart::crashed(options, dir).await,
         Scenario::UpstreamBroken => upstream::broken(options, dir).await,

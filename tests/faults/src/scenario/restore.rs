@@ -1,8 +1,8 @@
-//! etcd is restored from an older backup on the same address: revisions go back, and what came after the backup never happened.
+//! etcd, or the embedded store, is restored from an older backup on the same address: what came after the backup never happened.
 
 use std::{path::Path, path::PathBuf, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tokio::time::sleep;
 
 use crate::{
@@ -50,6 +50,31 @@ pub(super) async fn unseen(options: &Options, dir: &Path) -> Result<Verdict> {
     sleep(AFTER).await;
     writers.stop().await?;
     stage.note("heads", format!("{old}/{}", stage.ledger.now().1));
+    stage.verdict(Expiry::Anyhow).await
+}
+
+/// The same on the embedded store, saved while it is written to: it begins so far ahead that no revision is seen twice.
+pub(super) async fn store(options: &Options, dir: &Path) -> Result<Verdict> {
+    let mut stage = Stage::on_store(options, dir).await?;
+    stage.watch().await;
+    let writers = stage.write(&stage.workload()).await?;
+    sleep(AFTER).await;
+    let (backup, kept) = stage.store.single()?.0.save().await?;
+    sleep(UNDONE).await;
+    writers.stop().await?;
+    stage.settle().await;
+    let old = stage.ledger.now().1;
+    let ports = stage.options.ports();
+    stage.store.single()?.0.stop().await?;
+    stage.store.single()?.0.restore_saved(&backup).await?;
+    stage.ledger.restored(kept);
+    stage.store.single()?.0.restart(&ports).await?;
+    let begins = crate::etcd::head(&mut crate::etcd::patient(ports.etcd(0))?).await?;
+    let writers = stage.write(&stage.workload()).await?;
+    sleep(AFTER).await;
+    writers.stop().await?;
+    ensure!(kept < old && begins > old, "saved at {kept}, {old} was seen, and it began again at {begins}");
+    stage.note("heads", format!("{kept}/{old}/{begins}/{}", stage.ledger.now().1));
     stage.verdict(Expiry::Anyhow).await
 }
 
