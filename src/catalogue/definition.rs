@@ -8,11 +8,12 @@
 //! after each   next → UpdateStatus → to_stored → etcd → next …           (`controllers/definitions` asks)
 //! ```
 //!
-//! Structural schemas are checked for their structure and stored; objects are not validated against them yet.
+//! What the schemas say of objects is held by the room `schema`.
 
 mod approval;
 mod conditions;
 mod conversion;
+mod defaults;
 mod json_path;
 mod lifecycle;
 mod names;
@@ -30,6 +31,7 @@ mod warnings;
 mod tests;
 
 pub use codec::definition::normal;
+pub use defaults::Heads;
 pub use lifecycle::{Names, NamesInUse, Step, marked_for_deletion, next};
 pub use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};
 pub use read::Definition;

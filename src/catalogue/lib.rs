@@ -136,6 +136,12 @@ impl Catalogue {
         self.version(group, version)?.resources.get(resource)
     }
 
+    /// What its definition says that the objects of a custom resource are: JSON.
+    #[must_use]
+    pub fn schema(&self, group: &str, version: &str, resource: &str) -> Option<&Bytes> {
+        self.version(group, version)?.schemas.get(resource)
+    }
+
     /// Whether Kubernetes' own groups are served.
     #[must_use]
     pub fn has_built_ins(&self) -> bool {

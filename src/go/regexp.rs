@@ -1,6 +1,11 @@
-//! The syntax of Go's regular expressions, in which a schema writes a `pattern`: whether one can be compiled, and in Go's words why not. Matches nothing.
+//! The syntax of Go's regular expressions, in which a schema writes a `pattern`: whether one can be compiled, and in Go's words why not; and the same in the syntax of
+//! the crate `regex` (`print`).
 //!
 //! Follows `regexp/syntax` of Go 1.26 step by step, for its errors show what it had read. Its limits of depth and size are not kept.
+
+mod print;
+
+pub use print::{Printed, to_rust};
 
 /// More copies than this of one part, all repetitions around it together, are refused.
 const COPIES_MAX: u32 = 1_000;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use crate::quote::quoted;
 
+pub use crate::yaml::number::general as format_float;
+
 /// Go's two complaints about a number.
 enum NotANumber {
     Syntax,

@@ -41,6 +41,9 @@ fn without_fragment(text: &str, request: bool) -> Result<Url<'_>, String> {
     if text.is_empty() && request {
         return Err("empty url".to_owned());
     }
+    if text == "*" {
+        return Ok(Url::default());
+    }
     let (scheme, rest) = scheme(text)?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let url = Url { scheme: scheme.to_lowercase(), query, ..Url::default() };
@@ -122,6 +125,7 @@ mod tests {
         assert_eq!(parse("http://u:p@/x"), Ok(url("http", Some("u:p"), "", "", "")));
         assert_eq!(parse("a:b"), Ok(url("a", None, "", "", "")));
         assert_eq!(parse("/x"), Ok(Url::default()));
+        assert_eq!(parse_request("*"), Ok(Url::default()));
         assert_eq!(parse_request("yes"), Err("invalid URI for request".to_owned()));
     }
 

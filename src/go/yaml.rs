@@ -4,7 +4,7 @@
 //! characters, quotes where YAML 1.1 would see something else than a string. What go-yaml cannot read has no YAML there either
 //! (spec api-surface §3.1).
 
-mod number;
+pub(crate) mod number;
 mod order;
 mod plain;
 pub mod reader;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use go::{json::value_into, quote::quoted};
+use go::{json::value_into, quote::quoted, strconv::format_float};
 
 /// Bytes of errors after which no more are told of one object, of options or of a selector; ours: an error may repeat a list that is as long as the body.
 pub const TOLD_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +36,8 @@ pub struct FieldError {
 pub enum FieldErrorKind {
     Required,
     Invalid,
+    /// Told as `Invalid` is; of another type than its schema says.
+    TypeInvalid,
     NotSupported,
     Forbidden,
     Duplicate,
@@ -50,6 +52,7 @@ impl FieldErrorKind {
         match self {
             Self::Required => "FieldValueRequired",
             Self::Invalid => "FieldValueInvalid",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
             Self::NotSupported => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
@@ -82,6 +85,12 @@ impl FieldError {
         Self::new(field, FieldErrorKind::Invalid, with(&format!("Invalid value: {}", shown(value)), why))
     }
 
+    /// The same of a value of another type than it must have.
+    #[must_use]
+    pub fn type_invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        Self { kind: FieldErrorKind::TypeInvalid, ..Self::invalid(field, value, why) }
+    }
+
     /// `Unsupported value: V: supported values: "a", "b"`, in the order given. The value is of a type of its own in Go, so even a text is shown as JSON.
     #[must_use]
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
@@ -92,6 +101,12 @@ impl FieldError {
     #[must_use]
     pub fn not_supported_text(field: impl Into<String>, text: &str, supported: &[&str]) -> Self {
         Self::unsupported(field, &quoted(text), supported)
+    }
+
+    /// The same of a value of no type of its own, which is shown as in [`Self::invalid`].
+    #[must_use]
+    pub fn not_supported_value(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        Self::unsupported(field, &shown(value), supported)
     }
 
     fn unsupported(field: impl Into<String>, shown: &str, supported: &[&str]) -> Self {
@@ -115,13 +130,27 @@ impl FieldError {
     /// `Too long: may not be more than N bytes`.
     #[must_use]
     pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
-        Self::new(field, FieldErrorKind::TooLong, format!("Too long: may not be more than {bytes_max} bytes"))
+        let bytes = if bytes_max == 1 { "byte" } else { "bytes" };
+        Self::new(field, FieldErrorKind::TooLong, format!("Too long: may not be more than {bytes_max} {bytes}"))
+    }
+
+    /// `Too long: value is too long`, of a limit below 0.
+    #[must_use]
+    pub fn too_long_at_all(field: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::TooLong, "Too long: value is too long".to_owned())
     }
 
     /// `Too many: N: must have at most M items`.
     #[must_use]
     pub fn too_many(field: impl Into<String>, count: usize, max: usize) -> Self {
-        Self::new(field, FieldErrorKind::TooMany, format!("Too many: {count}: must have at most {max} items"))
+        let items = if max == 1 { "item" } else { "items" };
+        Self::new(field, FieldErrorKind::TooMany, format!("Too many: {count}: must have at most {max} {items}"))
+    }
+
+    /// `Too many: N: has too many items`, of a limit below 0.
+    #[must_use]
+    pub fn too_many_at_all(field: impl Into<String>, count: usize) -> Self {
+        Self::new(field, FieldErrorKind::TooMany, format!("Too many: {count}: has too many items"))
     }
 }
 
@@ -140,9 +169,13 @@ fn shown_as_json(value: &Value) -> String {
     String::from_utf8_lossy(&json).into_owned()
 }
 
-/// A value inside a message: texts as `strconv.Quote` has them, all else as JSON.
+/// A value inside a message: texts as `strconv.Quote` has them, floats as `fmt` prints them, all else as JSON.
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| shown_as_json(value), quoted)
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Number(number) if number.is_f64() => number.as_f64().map(format_float).unwrap_or_default(),
+        other => shown_as_json(other),
+    }
 }
 
 fn with(prefix: &str, why: &str) -> String {
@@ -172,7 +205,12 @@ mod tests {
             FieldError::not_supported_text("roleRef.kind", "X<", &["Role"]),
             FieldError::invalid("rules[0].nonResourceURLs", &json!(["/<"]), "no"),
             FieldError::duplicate("spec.l[1]", &json!({"k": "1"})),
+            FieldError::type_invalid("spec.a", &json!(2_000_000.5), "no"),
+            FieldError::not_supported_value("spec.a", &json!("<"), &["1"]),
             FieldError::too_long("metadata.annotations", 262_144),
+            FieldError::too_long("a", 1),
+            FieldError::too_many("a", 2, 1),
+            FieldError::too_many("a", 5, 3),
         ]
         .map(|e| format!("{}: {}", e.field, e.message));
         assert_eq!(
@@ -185,7 +223,12 @@ mod tests {
                 r#"roleRef.kind: Unsupported value: "X<": supported values: "Role""#,
                 r#"rules[0].nonResourceURLs: Invalid value: ["/\u003c"]: no"#,
                 r#"spec.l[1]: Duplicate value: {"k":"1"}"#,
+                "spec.a: Invalid value: 2.0000005e+06: no",
+                r#"spec.a: Unsupported value: "<": supported values: "1""#,
                 "metadata.annotations: Too long: may not be more than 262144 bytes",
+                "a: Too long: may not be more than 1 byte",
+                "a: Too many: 2: must have at most 1 item",
+                "a: Too many: 5: must have at most 3 items",
             ]
         );
     }

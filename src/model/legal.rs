@@ -7,6 +7,7 @@ const SUBDOMAIN_BYTES_MAX: usize = 253;
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 /// What a text that is no subdomain is told.
 pub const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
@@ -63,6 +64,18 @@ pub fn wrong_subdomain(text: &str) -> Vec<String> {
     }
     if !is_subdomain(text) {
         wrong.push(SUBDOMAIN.to_owned());
+    }
+    wrong
+}
+
+/// Why a text is no DNS label (RFC 1035); nothing when it is one.
+pub fn wrong_label_1035(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if text.len() > NAME_BYTES_MAX {
+        wrong.push(format!("must be no more than {NAME_BYTES_MAX} characters"));
+    }
+    if !text.starts_with(|c: char| c.is_ascii_lowercase()) || !is_label(text) {
+        wrong.push(LABEL_1035.to_owned());
     }
     wrong
 }

@@ -34,11 +34,11 @@ impl Definitions {
         Self { known: BTreeMap::new(), groups: BTreeMap::new(), reads }
     }
 
-    /// Reads what etcd has before there is a snapshot. Only what is served is kept of it: the snapshot has the same objects again.
+    /// Reads what etcd has before there is a snapshot, which has the same objects again.
     pub(super) fn learn(&mut self, objects: Vec<Arc<Object>>) -> BTreeSet<String> {
         let mut changed = BTreeSet::new();
         for object in objects {
-            let group = self.read(&object, Definition::without_schemas);
+            let group = self.read(&object);
             changed.extend(group.clone());
             self.known.insert(Bytes::copy_from_slice(object.key()), KnownDefinition { object: None, group });
         }
@@ -57,7 +57,7 @@ impl Definitions {
             }
             self.forget(&key, &mut changed);
             if let Some(object) = object {
-                let group = self.read(object, |definition| definition);
+                let group = self.read(object);
                 changed.extend(group.clone());
                 self.known.insert(key, KnownDefinition { object: Some(object.clone()), group });
             }
@@ -70,12 +70,12 @@ impl Definitions {
         self.groups.get(group).into_iter().flat_map(BTreeMap::values)
     }
 
-    fn read(&mut self, object: &Arc<Object>, kept: impl Fn(Definition) -> Definition) -> Option<String> {
+    fn read(&mut self, object: &Arc<Object>) -> Option<String> {
         self.reads.inc();
         match Definition::of(object) {
             Ok(definition) if definition.is_served() => {
                 let group = definition.group().to_owned();
-                self.groups.entry(group.clone()).or_default().insert(Bytes::copy_from_slice(object.key()), kept(definition));
+                self.groups.entry(group.clone()).or_default().insert(Bytes::copy_from_slice(object.key()), definition);
                 Some(group)
             }
             Ok(_) => None,
@@ -152,7 +152,7 @@ mod tests {
     fn what_was_learnt_before_there_is_a_picture_is_read_again() {
         let mut definitions = Definitions::new(IntCounter::new("reads", "for the test").expect("a name"));
         assert_eq!(definitions.learn(vec![definition("a.io", 5, "x"), definition("b.io", 5, "x")]), groups(&["a.io", "b.io"]));
-        assert!(definitions.of_group("a.io").all(|definition| definition.is_served() && definition.schema("v1").is_none()));
+        assert!(definitions.of_group("a.io").all(|definition| definition.is_served() && definition.schema("v1").is_some()));
         assert_eq!(definitions.follow(&Store::from_objects(vec![definition("a.io", 5, "x")]), None), groups(&["a.io", "b.io"]));
         assert!(definitions.of_group("a.io").all(|definition| definition.schema("v1").is_some()));
         assert_eq!(definitions.of_group("b.io").count(), 0, "it is gone since");

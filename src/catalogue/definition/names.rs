@@ -3,11 +3,9 @@
 use serde_json::Value;
 
 use super::tree::{at, child, list, text};
-use model::{invalid::FieldError, legal::is_label};
+use model::invalid::FieldError;
 
-/// Bytes of a DNS label (RFC 1035).
-const LABEL_BYTES_MAX: usize = 63;
-const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+pub(super) use model::legal::wrong_label_1035 as not_a_label;
 
 /// What is wrong with `spec.names` or `status.acceptedNames`; empty names pass, the spec requires some of them elsewhere.
 pub(super) fn wrong_names(names: &Value, path: &str) -> Vec<FieldError> {
@@ -46,16 +44,4 @@ pub(super) fn wrong_names(names: &Value, path: &str) -> Vec<FieldError> {
         }
     }
     errors
-}
-
-/// Why a text is no DNS-1035 label; empty when it is one.
-pub(super) fn not_a_label(value: &str) -> Vec<String> {
-    let mut why = Vec::new();
-    if value.len() > LABEL_BYTES_MAX {
-        why.push(format!("must be no more than {LABEL_BYTES_MAX} characters"));
-    }
-    if !value.starts_with(|c: char| c.is_ascii_lowercase()) || !is_label(value) {
-        why.push(LABEL.to_owned());
-    }
-    why
 }

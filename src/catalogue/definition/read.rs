@@ -86,12 +86,6 @@ impl Definition {
         Ok(Self { group: draft.group, served, schemas })
     }
 
-    /// The same without its schemas, and so without the stored object's bytes.
-    #[must_use]
-    pub fn without_schemas(self) -> Self {
-        Self { schemas: Vec::new(), ..self }
-    }
-
     /// The group of its resources.
     #[must_use]
     pub fn group(&self) -> &str {

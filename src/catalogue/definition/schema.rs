@@ -1,11 +1,11 @@
-//! The rules for OpenAPI schemas in definitions, node by node (spec api-surface §11.1). Knows neither CEL nor the values of defaults: rules are
-//! stored and their shape is checked, nothing is compiled.
+//! The rules for OpenAPI schemas in definitions, node by node (spec api-surface §11.1). Knows no CEL: rules are stored and their shape is checked, nothing is compiled.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::{
+    defaults::has_unpruned,
     json_path, shown, structural,
     tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text},
 };
@@ -26,11 +26,12 @@ pub(super) struct Strictness {
     pub(super) structural: bool,
     pub(super) atomic_sets: bool,
     pub(super) map_keys: bool,
+    pub(super) pruned_defaults: bool,
 }
 
 impl Strictness {
     /// For a new definition.
-    pub(super) const FULL: Self = Self { known_types: true, structural: true, atomic_sets: true, map_keys: true };
+    pub(super) const FULL: Self = Self { known_types: true, structural: true, atomic_sets: true, map_keys: true, pruned_defaults: true };
 
     /// For the successor of a definition with these root schemas.
     pub(super) fn after(roots: &[&Value]) -> Self {
@@ -41,6 +42,7 @@ impl Strictness {
             structural: roots.iter().copied().all(structured),
             atomic_sets: none(&|s| wrong_set_items(s, "").is_some()),
             map_keys: none(&|s| !wrong_keys_and_sets(s, "").is_empty()),
+            pruned_defaults: !roots.iter().any(|root| structured(root) && has_unpruned(root)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a definition may be written, in the order and the words of kube-apiserver (spec api-surface §11.1).
 //!
-//! Not done here: generic metadata (labels, annotations, the characters of the name), which the writer checks for every object; compiling CEL
-//! rules and `pattern`s; checking defaults against their schemas. Such definitions are stored as they are.
+//! Not done here: generic metadata (labels, annotations, the characters of the name), which the writer checks for every object; compiling CEL rules, which are stored as
+//! they are.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -11,6 +11,7 @@ use super::{
     approval::wrong_approval,
     conditions::is_true,
     conversion::{Lenience, has_review, wrong_bundle, wrong_conversion},
+    defaults::Heads,
     names::{not_a_label, wrong_names},
     schema::Strictness,
     shown,
@@ -25,7 +26,7 @@ use model::{
 
 /// What is wrong with a new v1 definition, after `prepare_create`.
 #[must_use]
-pub fn validate_create(object: &Value) -> Vec<FieldError> {
+pub fn validate_create(object: &Value, heads: &dyn Heads) -> Vec<FieldError> {
     let (said, object) = (says_versions(object), lifted(object));
     let (metadata, spec) = (&object["metadata"], &object["spec"]);
     let mut errors = Vec::new();
@@ -39,6 +40,7 @@ pub fn validate_create(object: &Value) -> Vec<FieldError> {
         lenient: Lenience { reviews: false, bundle: true },
         old_spec: None,
         versions_said: said,
+        heads,
     };
     errors.extend(wrong_spec(spec, &options));
     errors.extend(wrong_status(&object));
@@ -49,7 +51,7 @@ pub fn validate_create(object: &Value) -> Vec<FieldError> {
 
 /// What is wrong with the v1 successor of a v1 definition, after `prepare_update`. What the old one broke already, the new one may too.
 #[must_use]
-pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+pub fn validate_update(new: &Value, old: &Value, heads: &dyn Heads) -> Vec<FieldError> {
     let (said, object, old) = (says_versions(new), lifted(new), lifted(old));
     let (spec, old_spec) = (&object["spec"], &old["spec"]);
     let old_conversion = &old_spec["conversion"];
@@ -65,6 +67,7 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         },
         old_spec: Some(old_spec),
         versions_said: said,
+        heads,
     };
     let mut errors = wrong_spec(spec, &options);
     let names = |spec: &Value, name: &str| text(&spec["names"], name).to_owned();
@@ -98,6 +101,7 @@ struct Options<'o> {
     old_spec: Option<&'o Value>,
     /// `spec.versions` was sent, if only as an empty list: Go prints that and `null` differently.
     versions_said: bool,
+    heads: &'o dyn Heads,
 }
 
 fn says_versions(object: &Value) -> bool {
@@ -193,7 +197,7 @@ fn wrong_versions(spec: &Value, strict: Strictness, options: &Options<'_>) -> Ve
         let own = member(version, "subresources");
         let status = has_status(if per_version { own } else { shared });
         errors.extend(wrong_deprecation(version, &path));
-        errors.extend(wrong_validation(member(version, "schema"), status, &child(&path, "schema"), strict));
+        errors.extend(wrong_validation(member(version, "schema"), status, &child(&path, "schema"), strict, options.heads));
         errors.extend(wrong_subresources(own, &child(&path, "subresources")));
         errors.extend(wrong_columns(version, &path));
         if list(version, "selectableFields").is_empty() {
@@ -237,7 +241,7 @@ fn wrong_for_all(spec: &Value, strict: Strictness, options: &Options<'_>) -> Vec
     let status = has_status(member(spec, "subresources"))
         || list(spec, "versions").iter().any(|version| has_status(member(version, "subresources")));
     let validation = member(spec, "validation");
-    errors.extend(wrong_validation(validation, status, "spec.validation", strict));
+    errors.extend(wrong_validation(validation, status, "spec.validation", strict, options.heads));
     errors.extend(wrong_subresources(member(spec, "subresources"), "spec.subresources"));
     errors.extend(wrong_columns(spec, "spec"));
     if !list(spec, "selectableFields").is_empty() {

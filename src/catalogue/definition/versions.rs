@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
+    defaults::{Heads, wrong_defaults},
     json_path::{follow, wrong_simple_path},
     schema::{Strictness, wrong_schema},
     shown, structural,
@@ -48,7 +49,13 @@ const AT_ROOT: [&str; 22] = [
 ];
 
 /// What is wrong with `schema` of a version or `validation` of all.
-pub(super) fn wrong_validation(validation: Option<&Value>, status: bool, path: &str, strict: Strictness) -> Vec<FieldError> {
+pub(super) fn wrong_validation(
+    validation: Option<&Value>,
+    status: bool,
+    path: &str,
+    strict: Strictness,
+    heads: &dyn Heads,
+) -> Vec<FieldError> {
     let Some(schema) = validation.and_then(schema_in) else { return Vec::new() };
     let path = child(path, "openAPIV3Schema");
     let mut errors = Vec::new();
@@ -60,7 +67,11 @@ pub(super) fn wrong_validation(validation: Option<&Value>, status: bool, path: &
     }
     let unsupported = structural::unsupported(schema).filter(|_| strict.structural);
     if strict.structural && unsupported.is_none() {
-        errors.extend(structural::wrong_structure(schema, &path));
+        let wrong = structural::wrong_structure(schema, &path);
+        if wrong.is_empty() {
+            errors.extend(wrong_defaults(schema, &path, strict.pruned_defaults, heads));
+        }
+        errors.extend(wrong);
     }
     errors.extend(wrong_schema(schema, &path, strict));
     if errors.is_empty() {

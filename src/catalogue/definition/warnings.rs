@@ -1,4 +1,4 @@
-//! What a client is warned of when it writes a definition: formats in its schemas that nobody checks. The write goes on.
+//! What a client is warned of when it writes a definition: formats in its schemas that nobody checks, and rules that nobody evaluates. The write goes on.
 
 use std::collections::BTreeSet;
 
@@ -37,17 +37,31 @@ const STRING_FORMATS: [&str; 26] = [
     "uuid5",
 ];
 
-/// One text for each unknown format that a v1 definition has and its predecessor has not, sorted.
+/// One text for each unknown format that a v1 definition has and its predecessor has not, sorted; and one if only the new one has rules.
 #[must_use]
 pub fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known = old.map(unknown_formats).unwrap_or_default();
-    unknown_formats(new).difference(&known).map(|format| format!("unrecognized format {}", quoted(format))).collect()
+    let formats = unknown_formats(new);
+    let formats = formats.difference(&known).map(|format| format!("unrecognized format {}", quoted(format)));
+    let rules = (has_rules(new) && !old.is_some_and(has_rules)).then(|| RULES.to_owned());
+    formats.chain(rules).collect()
+}
+
+/// Ours: a kube-apiserver evaluates them.
+const RULES: &str = "x-kubernetes-validations are not evaluated by this server: objects that break these rules are stored";
+
+fn has_rules(object: &Value) -> bool {
+    schemas(object).any(|schema| any(schema, &|inner| !list(inner, "x-kubernetes-validations").is_empty()))
+}
+
+fn schemas(object: &Value) -> impl Iterator<Item = &Value> {
+    let versions = object.get("spec").map_or(&[][..], |spec| list(spec, "versions"));
+    versions.iter().filter_map(|version| schema_in(member(version, "schema")?))
 }
 
 fn unknown_formats(object: &Value) -> BTreeSet<String> {
     let found = std::cell::RefCell::new(BTreeSet::new());
-    let versions = object.get("spec").map_or(&[][..], |spec| list(spec, "versions"));
-    for schema in versions.iter().filter_map(|version| schema_in(member(version, "schema")?)) {
+    for schema in schemas(object) {
         any(schema, &|inner| {
             let format = text(inner, "format");
             if !format.is_empty() && !is_known(format, text(inner, "type")) {
@@ -99,5 +113,15 @@ mod tests {
         assert_eq!(warnings(&definition(&odd), None), texts);
         assert_eq!(warnings(&definition(&odd), Some(&definition(&odd[1..]))), [""; 0], "foo was there before");
         assert_eq!(warnings(&definition(&odd), Some(&definition(&odd[1..6]))), ["unrecognized format \"foo\""]);
+    }
+
+    #[test]
+    fn rules_that_nobody_evaluates() {
+        let mut with_rules = definition(&[("string", "date")]);
+        with_rules["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["p0"]["x-kubernetes-validations"] =
+            json!([{"rule": "true"}]);
+        assert_eq!(warnings(&with_rules, None), [super::RULES]);
+        assert_eq!(warnings(&with_rules, Some(&definition(&[]))), [super::RULES]);
+        assert_eq!(warnings(&with_rules, Some(&with_rules)), [""; 0], "who wrote them knows");
     }
 }

@@ -33,7 +33,8 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Go's `FormatFloat(float, 'g', -1, 64)`.
-fn general(float: f64) -> String {
+#[must_use]
+pub fn general(float: f64) -> String {
     let minus = if float.is_sign_negative() { "-" } else { "" };
     if float == 0.0 {
         return format!("{minus}0");

@@ -66,7 +66,9 @@ impl Writer {
             self.check_namespace(target).await?;
         }
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
-        let expected = Expected::of(target.served());
+        let schema = self.schema(target.served()).await?;
+        let schema = schema.as_deref();
+        let expected = Expected::of(target.served()).with_schema(schema);
         let done = self
             .change_managed(&managers, target, request.options.dry_run, is_large, |current| {
                 if current.is_none() && !creates {
@@ -87,10 +89,10 @@ impl Writer {
                 is_of(target, &mut object, Found::Patched, warnings)?;
                 request.approve(&object, shown.as_deref())?;
                 match current {
-                    Some(current) => updated(target, request.part, current, object, warnings),
+                    Some(current) => updated(target, schema, request.part, current, object, warnings),
                     None => {
                         created_by_update(target, &object, request.options.dry_run)?;
-                        new_by_update(target, object, warnings)
+                        new_by_update(target, schema, object, warnings)
                     }
                 }
             })

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use self::{json::DuplicateKeys, protobuf::Wrong};
 use go::yaml::reader::{self, whole};
 
-pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify};
+pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify, split as group_version};
 pub(crate) use warnings::{strict_error, warnings};
 
 /// Maps and lists inside each other that a body may have: what can be read back from the store.
@@ -239,7 +239,7 @@ mod tests {
         parse(syntax, body.as_bytes(), &WIDGET).expect_err("must be refused").0
     }
 
-    const WIDGET: Expected<'_> = Expected { group: "ex.io", version: "v1", kind: "Widget", custom: true };
+    const WIDGET: Expected<'_> = Expected { group: "ex.io", version: "v1", kind: "Widget", custom: true, schema: None };
     const START: &str = "the object provided is unrecognized (must be of type Widget): ";
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn broken_protobuf_is_told_with_what_it_says_it_is() {
-        let map = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
+        let map = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false, schema: None };
         let error = |api_version, kind, raw: &[u8]| {
             let mut body = Vec::new();
             proto::envelope_into(api_version, kind, raw, &mut body);

@@ -18,9 +18,10 @@ use corpus::Subject;
 use go::url::Query;
 use model::{Revision, Shape, Storage};
 
-const POD: Expected<'_> = Expected { group: "", version: "v1", kind: "Pod", custom: false };
-const DEFINITION: Expected<'_> = Expected { group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition", custom: false };
-const WIDGET: Expected<'_> = Expected { group: "ex.io", version: "v1", kind: "Widget", custom: true };
+const POD: Expected<'_> = Expected { group: "", version: "v1", kind: "Pod", custom: false, schema: None };
+const DEFINITION: Expected<'_> =
+    Expected { group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition", custom: false, schema: None };
+const WIDGET: Expected<'_> = Expected { group: "ex.io", version: "v1", kind: "Widget", custom: true, schema: None };
 
 /// Values that a document may stand for: aliases may make 99 of 100 once there are a thousand.
 const VALUES_A_BYTE: usize = 100;
@@ -316,7 +317,7 @@ fn definitions() {
             definition::defaulted(&mut definition);
             definition::prepare_create(&mut definition);
             let _ = definition::warnings(&definition, None);
-            if !definition::validate_create(&definition).is_empty() {
+            if !definition::validate_create(&definition, &super::custom::Heads).is_empty() {
                 return false;
             }
             let stored = to_stored(&definition);

@@ -5,19 +5,21 @@ use serde_json::Value;
 use super::{
     JSON_BYTES_MAX, WriteRequest,
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
+    custom,
     failure::{StatusSubject, WriteError},
     kinds, managed,
     options::{FieldValidation, WriteOptions},
     patch_request::{PatchKind, PatchRequest},
     tree, typed,
 };
-use catalogue::{defaults, types::TypeRef};
+use catalogue::{defaults, definition, types::TypeRef};
 use codec::{
     normalize,
     versions::{TooLong, Version},
 };
 use go::quote::quoted;
 use model::invalid::FieldError;
+use schema::Schema;
 
 /// A decoded body.
 #[derive(Debug)]
@@ -36,8 +38,8 @@ impl DecodedBody {
     }
 
     /// The body of a POST or PUT of an object of this resource, in the version that is stored.
-    pub(super) fn read(request: &WriteRequest<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        let expected = Expected::of(request.target.served());
+    pub(super) fn read(request: &WriteRequest<'_>, schema: Option<&Schema>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
+        let expected = Expected::of(request.target.served()).with_schema(schema);
         Self::read_audited(&expected, request, syntax, bytes)?.in_stored_version(&expected)
     }
 
@@ -87,14 +89,18 @@ impl DecodedBody {
         Ok(Self { tree, warnings })
     }
 
-    /// What an apply makes of an object, in the version that is stored.
+    /// What an apply makes of an object, in the version that is stored. It was compared with the schema of a custom resource before, and nothing of it is dropped any more:
+    /// a null that may not be null is told.
     pub(super) fn applied(expected: &Expected<'_>, mut tree: Value) -> Result<Self, WriteError> {
-        conform(&mut tree, expected, typed::conform).map_err(|why| {
+        conform(&mut tree, &expected.with_schema(None), typed::conform).map_err(|why| {
             let text = |name: &str| tree::text(&tree, &["metadata", name]);
             let (kind, version) = (expected.kind, expected.api_version());
             let named = format!("{}/{}; {}", text("namespace"), text("name"), managed::printed_kind(&version, kind));
             WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}"))
         })?;
+        if let Some(schema) = expected.schema {
+            schema.set_defaults(&mut tree);
+        }
         Self { tree, warnings: Vec::new() }.in_stored_version(expected)
     }
 
@@ -170,7 +176,7 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
 /// Reads a tree as this group, version and kind: one of those of `typed`.
 type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed::WrongType>;
 
-/// Drops what the type does not have, tells the paths, and fills in what was left out. The fields of custom resources are their own; only their metadata is known.
+/// Drops what the type does not have, tells the paths, and fills in what was left out. Of custom resources the metadata is known, and what their definition says.
 fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<Vec<String>, String> {
     body::paths_fit(value)?;
     if !expected.custom {
@@ -178,11 +184,19 @@ fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> R
     }
     let outcome = if expected.custom {
         body::whole_floats(value);
-        typed::conform_metadata(value)
+        typed::conform_metadata(value).and_then(|mut unknown| {
+            if let Some(schema) = expected.schema {
+                custom::coerce(schema, value, &mut unknown)?;
+            }
+            Ok(unknown)
+        })
     } else {
         let unknown = conform_as(value, expected.group, expected.version, expected.kind);
         normalize(value, JSON_BYTES_MAX).map_err(|bytes| too_long(bytes, JSON_BYTES_MAX))?;
         defaults::fill(value, &expected.api_version(), expected.kind);
+        if expected.kind == "CustomResourceDefinition" {
+            definition::defaulted(value);
+        }
         if !tree::fits(value, JSON_BYTES_MAX) {
             return Err(format!("it stands for more than {JSON_BYTES_MAX} bytes of JSON with its defaults"));
         }
@@ -219,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_patch_is_told_before_what_it_made() {
-        let expected = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
+        let expected = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false, schema: None };
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}});
         let told = |kind, bytes: &[u8]| {
             let patch = PatchRequest { kind, bytes, validation: FieldValidation::Warn };

@@ -18,7 +18,7 @@ use etcd::{Pages, RangeRequest};
 use go::url::Query;
 use model::invalid::FieldError;
 
-const EVICTION: Expected<'static> = Expected { group: "policy", version: "v1", kind: "Eviction", custom: false };
+const EVICTION: Expected<'static> = Expected { group: "policy", version: "v1", kind: "Eviction", custom: false, schema: None };
 /// An option that a body cannot have here.
 const UNREAD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 /// Tries to delete a Pod that somebody else changes meanwhile.
@@ -135,7 +135,7 @@ impl Writer {
         self.change(target, ReadFrom::Cache, dry_run, false, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let counted = disrupted(&current.tree, pod, now)?;
-            updated(target, Part::Status, current, counted, &mut Vec::new())
+            updated(target, None, Part::Status, current, counted, &mut Vec::new())
         })
         .await?;
         Ok(())
@@ -150,7 +150,7 @@ impl Writer {
                 .change(target, ReadFrom::Cache, false, false, |current| {
                     let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
                     delete::preconditions(target, &options, current)?;
-                    updated(target, Part::Status, current, marked(&current.tree, now), &mut Vec::new())
+                    updated(target, None, Part::Status, current, marked(&current.tree, now), &mut Vec::new())
                 })
                 .await?;
             // The revision is another one because of us.

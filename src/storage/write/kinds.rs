@@ -17,7 +17,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{Requester, metadata, scale, strategy::Part, tree};
+use super::{Requester, custom, metadata, scale, strategy::Part, tree};
 use catalogue::{Origin, Served, defaults, definition};
 use model::invalid::FieldError;
 
@@ -297,7 +297,7 @@ pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError
     }
     match id(served) {
         "configmaps" | "secrets" => data_size(object),
-        DEFINITIONS => definition::validate_create(object),
+        DEFINITIONS => definition::validate_create(object, &custom::Heads),
         "apiregistration.k8s.io/apiservices" => {
             metadata::version_group(tree::text(object, &["metadata", "name"]), object).into_iter().collect()
         }
@@ -318,7 +318,7 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         }
         ("namespaces", Part::Status) => wrong_phase(new).into_iter().collect(),
         ("namespaces", Part::Finalizers) => metadata::bare_finalizers("spec.finalizers", &tree::texts(new, &["spec", "finalizers"])),
-        (DEFINITIONS, Part::Main) => definition::validate_update(new, old),
+        (DEFINITIONS, Part::Main) => definition::validate_update(new, old, &custom::Heads),
         (DEFINITIONS, Part::Status) => definition::validate_status_update(new),
         ("pods", Part::EphemeralContainers) => pod_parts::validate_ephemeral_containers(new, old),
         ("pods", Part::Resize) => pod_parts::validate_resources(new, old),

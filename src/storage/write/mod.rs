@@ -9,6 +9,7 @@ mod asked;
 mod body;
 #[cfg(test)]
 mod corpus;
+mod custom;
 mod decode;
 mod delete;
 mod eviction;
@@ -28,6 +29,7 @@ pub mod options;
 mod patch;
 mod patch_request;
 pub mod scale;
+mod schemas;
 mod strategy;
 mod subresource;
 mod transaction;
@@ -58,6 +60,7 @@ use model::{ByResource, Revision};
 use object_ref::{Current, ObjectRef, StoredValue};
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use registry::ServedResources;
+use schema::Schema;
 use strategy::Preconditions;
 use transaction::{Decision, ReadFrom, WriteOutcome, at_revision};
 use upstream::host::Namespaces;
@@ -87,6 +90,7 @@ pub struct Writer {
     offload: offload::Offload,
     loses_unknown_fields: bool,
     field_types: managed::FieldTypes,
+    schemas: schemas::Schemas,
 }
 
 /// One write: of which object, which part of it, and how.
@@ -170,8 +174,20 @@ impl Writer {
         gate: Arc<write_gate::WriteGate>,
         host: Option<Arc<Namespaces>>,
     ) -> Self {
-        let (leases, terminating, offload, field_types) = Default::default();
-        Self { etcds, prefix: prefix.into(), resources, leases, terminating, host, gate, offload, loses_unknown_fields: false, field_types }
+        let (leases, terminating, offload, field_types, schemas) = Default::default();
+        Self {
+            etcds,
+            prefix: prefix.into(),
+            resources,
+            leases,
+            terminating,
+            host,
+            gate,
+            offload,
+            loses_unknown_fields: false,
+            field_types,
+            schemas,
+        }
     }
 
     /// Whether objects with fields that are not known may be changed, and lose them.
@@ -202,7 +218,7 @@ impl Writer {
         body: &[u8],
         warnings: &mut Vec<String>,
     ) -> Result<Value, WriteError> {
-        let expected = Expected { group, version, kind, custom: false };
+        let expected = Expected { group, version, kind, custom: false, schema: None };
         let _admitted = self.offload.admit(false, body.len()).await;
         Ok(self.offload.run(is_large(body), || DecodedBody::read_as(&expected, options, syntax, body)).await?.into_tree(warnings))
     }
@@ -240,7 +256,9 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
         let _admitted = self.offload.admit(false, body.len()).await;
-        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, syntax, body)).await?.into_tree(warnings);
+        let schema = self.schema(request.target.served()).await?;
+        let schema = schema.as_deref();
+        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, schema, syntax, body)).await?.into_tree(warnings);
         let mut target = request.target.clone();
         kinds::identify(target.served(), &mut object, request.requester.as_ref());
         in_namespace(&target, &object)?;
@@ -255,11 +273,14 @@ impl Writer {
         let (name, base) = (name.to_owned(), base.to_owned());
         self.note_created(request, &target, &mut object).await?;
         if !name.is_empty() || base.is_empty() {
-            return self.create_named(&target, object, request.options.dry_run, false, warnings).await;
+            return self.create_named(&target, schema, object, request.options.dry_run, false, warnings).await;
         }
         for attempt in 1.. {
             target.name = names::generate(&base, &mut rand::rng());
-            match self.create_named(&target, object.clone(), request.options.dry_run, attempt == names::ATTEMPTS_MAX, warnings).await {
+            match self
+                .create_named(&target, schema, object.clone(), request.options.dry_run, attempt == names::ATTEMPTS_MAX, warnings)
+                .await
+            {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
                 outcome => return outcome,
             }
@@ -288,13 +309,14 @@ impl Writer {
     async fn create_named(
         &self,
         target: &ObjectRef,
+        schema: Option<&Schema>,
         object: Value,
         dry_run: bool,
         last_try: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let is_large = !tree::fits(&object, offload::LARGE_BYTES);
-        let mut object = self.offload.run(is_large, || strategy::create(target, object, tree::now(), warnings)).await?;
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || schema.is_some_and(Schema::is_heavy);
+        let mut object = self.offload.run(is_large, || strategy::create(target, schema, object, tree::now(), warnings)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: target.subject(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
@@ -335,7 +357,9 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
         let _admitted = self.admit(&request.target, false, body.len()).await;
-        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, syntax, body)).await?.into_tree(warnings);
+        let schema = self.schema(request.target.served()).await?;
+        let schema = schema.as_deref();
+        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, schema, syntax, body)).await?.into_tree(warnings);
         let target = &request.target;
         is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
@@ -345,7 +369,7 @@ impl Writer {
         }
         let told = warnings.len();
         let done = self
-            .change_managed(&managers, target, request.options.dry_run, is_large(body), |current| {
+            .change_managed(&managers, target, request.options.dry_run, is_large(body) || schema.is_some_and(Schema::is_heavy), |current| {
                 // Only what the last try had to say counts.
                 warnings.truncate(told);
                 match current {
@@ -359,7 +383,7 @@ impl Writer {
                         let mut object = object.clone();
                         managers.updated(&current.tree, &mut object);
                         managers.confirm_complete()?;
-                        updated(target, request.part, current, object, warnings)
+                        updated(target, schema, request.part, current, object, warnings)
                     }
                     None if creates => {
                         created_by_update(target, &object, request.options.dry_run)?;
@@ -367,7 +391,7 @@ impl Writer {
                         let mut object = object.clone();
                         managers.created(&mut object);
                         managers.confirm_complete()?;
-                        new_by_update(target, object, warnings)
+                        new_by_update(target, schema, object, warnings)
                     }
                     None => Err(WriteError::NotFound(target.subject())),
                 }
@@ -392,8 +416,10 @@ impl Writer {
         }
         let target = &request.target;
         let patch = patch_request::PatchRequest { kind, bytes: body, validation: request.options.validation };
-        let expected = Expected::of(target.served());
-        let is_large = is_large_patch(kind, body);
+        let schema = self.schema(target.served()).await?;
+        let schema = schema.as_deref();
+        let expected = Expected::of(target.served()).with_schema(schema);
+        let is_large = is_large_patch(kind, body) || schema.is_some_and(Schema::is_heavy);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let done = self
@@ -407,7 +433,7 @@ impl Writer {
                 request.approve(&patched, Some(&shown))?;
                 managers.updated(&current.tree, &mut patched);
                 managers.confirm_complete()?;
-                updated(target, request.part, current, patched, warnings)
+                updated(target, schema, request.part, current, patched, warnings)
             })
             .await?;
         Ok(written(done))
@@ -448,7 +474,7 @@ impl Writer {
         let _admitted = self.admit(target, false, 0).await;
         let done = self.change(target, ReadFrom::Etcd, false, false, |current| {
             let Some(current) = current else { return Ok(Decision::Keep) };
-            change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(target, Part::Server, current, object, &mut Vec::new()))
+            change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(target, None, Part::Server, current, object, &mut Vec::new()))
         });
         let object = match done.await? {
             WriteOutcome::Kept(tree) | WriteOutcome::Put { tree, .. } => tree,
@@ -471,24 +497,36 @@ impl Writer {
 }
 
 /// The new object of a PUT or an apply.
-fn new_by_update(target: &ObjectRef, mut object: Value, warnings: &mut Vec<String>) -> Result<Decision, WriteError> {
+fn new_by_update(
+    target: &ObjectRef,
+    schema: Option<&Schema>,
+    mut object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Decision, WriteError> {
     let metadata = tree::member(&mut object, "metadata");
     metadata.remove("resourceVersion");
     // Only a POST takes these away (measured).
     let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
-    let mut new = strategy::create(target, object, tree::now(), warnings)?;
+    let mut new = strategy::create(target, schema, object, tree::now(), warnings)?;
     sent.into_iter().flatten().for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
     Ok(Decision::Put(new))
 }
 
 /// The update that PUT and PATCH share: judged against the object that is there, and the end of one that nothing holds (spec api-surface §8.4).
-fn updated(target: &ObjectRef, part: Part, current: &Current, object: Value, warnings: &mut Vec<String>) -> Result<Decision, WriteError> {
+fn updated(
+    target: &ObjectRef,
+    schema: Option<&Schema>,
+    part: Part,
+    current: &Current,
+    object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Decision, WriteError> {
     let sent = tree::text(&object, &["metadata", "resourceVersion"]);
     // `/finalize` needs none (spec api-surface §8.3).
     if part != Part::Finalizers || !sent.is_empty() {
         strategy::check_revision(target, sent, current)?;
     }
-    let Some(new) = strategy::update(target, part, current, object, warnings)? else { return Ok(Decision::Keep) };
+    let Some(new) = strategy::update(target, schema, part, current, object, warnings)? else { return Ok(Decision::Keep) };
     let shown = || at_revision(new.clone(), current.revision);
     Ok(if strategy::is_finished(target.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
 }

@@ -20,8 +20,9 @@ use super::{
 };
 use catalogue::{Custom, NameRule, Origin, Rules, ScalePaths, Served};
 use model::invalid::FieldError;
+use schema::Schema;
 
-const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false };
+const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false, schema: None };
 
 /// Replicas of a custom resource that has none, while a patch is applied: kube-apiserver's mark for "was not set".
 const UNSET: i64 = i32::MIN as i64;
@@ -167,6 +168,7 @@ impl Writer {
     ) -> Result<Written, WriteError> {
         let target = &request.target;
         let managers = FieldManager::of_scale(self, target, request.manager("scale"));
+        let schema = self.schema(target.served()).await?;
         let told = warnings.len();
         let done = self
             .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
@@ -181,7 +183,7 @@ impl Writer {
                 let scale = wanted(&managers, &shown, warnings)?;
                 request.approve(&scale, Some(&shown))?;
                 let entries = of_parent.of_parent(tree::metadata(&scale).get("managedFields"))?;
-                scaled(target, current, scale, entries, warnings)
+                scaled(target, current, scale, schema.as_deref(), entries, warnings)
             })
             .await?;
         let parent = written(done);
@@ -204,6 +206,7 @@ fn scaled(
     target: &ObjectRef,
     current: &Current,
     mut scale: Value,
+    schema: Option<&Schema>,
     managers: Vec<Value>,
     warnings: &mut Vec<String>,
 ) -> Result<Decision, WriteError> {
@@ -231,7 +234,7 @@ fn scaled(
     if !sent.is_empty() || !served.is_custom() {
         strategy::check_revision(target, sent, current)?;
     }
-    Ok(strategy::update(target, Part::Main, current, object, warnings)?.map_or(Decision::Keep, Decision::Put))
+    Ok(strategy::update(target, schema, Part::Main, current, object, warnings)?.map_or(Decision::Keep, Decision::Put))
 }
 
 /// Judges a scale of a built-in as an object of its own.

@@ -17,7 +17,7 @@ use super::{
 };
 use model::invalid::FieldError;
 
-const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", custom: false };
+const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", custom: false, schema: None };
 
 impl Writer {
     /// Decodes the body of a POST to a subresource that does something with the object it names: of this kind, and approved.

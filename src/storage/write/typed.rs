@@ -64,6 +64,14 @@ pub(crate) fn conform_metadata(value: &mut Value) -> Result<Unknown, WrongType> 
     }
 }
 
+/// As `conform`, of `metadata` itself, which is an object inside of another and is told at this path.
+///
+/// # Errors
+/// As `conform`; Go's paths then begin inside of `metadata`.
+pub(crate) fn conform_metadata_at(metadata: &mut Value, path: &str) -> Result<Unknown, WrongType> {
+    Walk::over(metadata, TypeRef::object_meta(), path, Reader::Json)
+}
+
 /// What Go reads a tree with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Syntax, looks_like_json, unrecognized};
 use model::invalid::FieldError;
+use schema::Schema;
 
 /// What the URL says.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) kind: &'a str,
     /// Whether a CustomResourceDefinition declares it: nothing may be left away then.
     pub(crate) custom: bool,
+    /// That of a custom resource whose definition has one.
+    pub(crate) schema: Option<&'a Schema>,
 }
 
 /// Why a body is not what was expected (spec api-surface §3.8).
@@ -87,7 +90,12 @@ pub(crate) fn converts(value: &Value, expected: &Expected<'_>) -> Result<(), Str
 impl<'a> Expected<'a> {
     /// An object of this resource.
     pub(crate) fn of(served: &'a catalogue::Served) -> Self {
-        Self { group: &served.group, version: &served.version, kind: &served.kind, custom: served.is_custom() }
+        Self { group: &served.group, version: &served.version, kind: &served.kind, custom: served.is_custom(), schema: None }
+    }
+
+    /// The same, by this schema.
+    pub(crate) fn with_schema(self, schema: Option<&'a Schema>) -> Self {
+        Self { schema, ..self }
     }
 
     /// The same kind under this `apiVersion`.
@@ -160,7 +168,7 @@ fn mismatch(found: &str, expected: &Expected<'_>) -> String {
 }
 
 /// Group and version of an `apiVersion`.
-fn split(api_version: &str) -> Option<(String, String)> {
+pub(crate) fn split(api_version: &str) -> Option<(String, String)> {
     if matches!(api_version, "" | "/") {
         return Some((String::new(), String::new()));
     }
@@ -191,8 +199,8 @@ fn set(members: &mut Map<String, Value>, member: &str, text: &str) {
 mod tests {
     use super::*;
 
-    const CONFIG_MAP: Expected<'_> = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
-    const WIDGET: Expected<'_> = Expected { group: "ex.io", version: "v1", kind: "Widget", custom: true };
+    const CONFIG_MAP: Expected<'_> = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false, schema: None };
+    const WIDGET: Expected<'_> = Expected { group: "ex.io", version: "v1", kind: "Widget", custom: true, schema: None };
 
     fn check(body: &str, expected: &Expected<'_>) -> Result<Value, IdentifyError> {
         let mut value: Value = serde_json::from_str(body).expect("JSON");
@@ -246,7 +254,7 @@ mod tests {
 
     #[test]
     fn another_version_of_the_same_kind() {
-        let hpa = Expected { group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", custom: false };
+        let hpa = Expected { group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", custom: false, schema: None };
         assert_eq!(
             refused(r#"{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v1"}"#, &hpa),
             "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)"

@@ -53,7 +53,7 @@ mod tests {
     use crate::write::body::{Expected, parse};
 
     fn strict(syntax: Syntax, body: &str, custom: bool, unknown: &[&str]) -> Option<String> {
-        let expected = Expected { group: "", version: "v1", kind: "X", custom };
+        let expected = Expected { group: "", version: "v1", kind: "X", custom, schema: None };
         let tree = parse(syntax, body.as_bytes(), &expected).expect("a body");
         let unknown: Vec<String> = unknown.iter().map(|&path| path.to_owned()).collect();
         strict_error(syntax, body.as_bytes(), custom, &tree.duplicates, &unknown)

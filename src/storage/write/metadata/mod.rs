@@ -63,6 +63,15 @@ pub(crate) fn validate_update(
     wrong
 }
 
+/// Everything that is wrong with the metadata of an object inside of another, which may have no name.
+pub(crate) fn wrong_embedded(metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut metadata = metadata.clone();
+    if text(&metadata, "name").is_empty() {
+        metadata.insert("name".to_owned(), "fakename".into());
+    }
+    wrong_object(&metadata, !text(&metadata, "namespace").is_empty(), NameRule::PathSegment)
+}
+
 /// What no object may say, new or not.
 fn wrong_object(metadata: &Map<String, Value>, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
     let mut wrong: Vec<FieldError> = wrong_base(metadata, rule).collect();

@@ -1,0 +1,175 @@
+//! Whether the defaults of a schema fit it: each is pruned and valid, with what is inside of it (apiextensions' `defaulting.ValidateDefaults`).
+
+use serde_json::{Map, Value, json};
+
+use super::tree::{child, entries, flag, keyed, member};
+use model::invalid::{FieldError, TOLD_BYTES_MAX, joined};
+use schema::{Embedded, EmbeddedMut, Schema};
+
+/// Judges the heads (`apiVersion`, `kind` and `metadata`) of objects inside of defaults.
+pub trait Heads {
+    /// Makes a head what its types make of it.
+    ///
+    /// # Errors
+    /// It is none.
+    fn coerce(&self, embedded: EmbeddedMut<'_>) -> Result<(), FieldError>;
+    /// What is wrong with a head.
+    fn wrong(&self, embedded: Embedded<'_>) -> Vec<FieldError>;
+}
+
+const HEAD: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// What is wrong with the defaults below a root schema that is structural.
+pub(super) fn wrong_defaults(root: &Value, path: &str, must_be_pruned: bool, heads: &dyn Heads) -> Vec<FieldError> {
+    let mut check = Check { heads, must_be_pruned, told_bytes: 0, errors: Vec::new() };
+    check.node(root, path, &Place { resource: root, is_root: true, steps: Vec::new(), in_head: false });
+    check.errors
+}
+
+/// Whether a default below a root schema has something that its schema does not know.
+pub(super) fn has_unpruned(root: &Value) -> bool {
+    let is_pruned = |node: &Value, default: &Value| {
+        Schema::of_default(node).is_ok_and(|schema| {
+            let mut pruned = default.clone();
+            schema.prune_part(&mut pruned);
+            pruned == *default
+        })
+    };
+    super::tree::any(root, &|node| member(node, "default").is_some_and(|default| !is_pruned(node, default)))
+}
+
+/// Where a schema is.
+#[derive(Clone)]
+struct Place<'s> {
+    /// The schema of the object that it is in: of the whole, or of one inside of it.
+    resource: &'s Value,
+    /// It is that schema itself.
+    is_root: bool,
+    /// The way from there: a name, or an item.
+    steps: Vec<Option<&'s str>>,
+    /// It is in the head of that object.
+    in_head: bool,
+}
+
+impl<'s> Place<'s> {
+    fn below(&self, step: Option<&'s str>, in_head: bool) -> Self {
+        let mut steps = self.steps.clone();
+        steps.push(step);
+        Self { resource: self.resource, is_root: false, steps, in_head }
+    }
+
+    /// An object with nothing in it but a value at this place, and what each object must have.
+    fn object_around(&self, value: &Value) -> Value {
+        let around = |value: Value, step: &Option<&str>| match step {
+            Some(name) => Value::Object(Map::from_iter([((*name).to_owned(), value)])),
+            None => Value::Array(vec![value]),
+        };
+        let mut object = self.steps.iter().rev().fold(value.clone(), around);
+        if let Value::Object(members) = &mut object {
+            members.entry("kind").or_insert_with(|| "Validation".into());
+            members.entry("apiVersion").or_insert_with(|| "validation/v1".into());
+        }
+        object
+    }
+}
+
+struct Check<'h> {
+    heads: &'h dyn Heads,
+    must_be_pruned: bool,
+    told_bytes: usize,
+    errors: Vec<FieldError>,
+}
+
+impl Check<'_> {
+    fn tell(&mut self, errors: impl IntoIterator<Item = FieldError>) {
+        for error in errors {
+            if self.told_bytes <= TOLD_BYTES_MAX {
+                self.told_bytes += error.bytes();
+                self.errors.push(error);
+            }
+        }
+    }
+
+    fn node<'s>(&mut self, node: &'s Value, path: &str, place: &Place<'s>) {
+        let of_its_own = Place { resource: node, is_root: true, steps: Vec::new(), in_head: false };
+        let is_resource = flag(node, "x-kubernetes-embedded-resource") || place.is_root;
+        let place = if flag(node, "x-kubernetes-embedded-resource") { &of_its_own } else { place };
+        if let Some(default) = member(node, "default") {
+            let errors =
+                if place.in_head { self.in_head(node, default, path, place) } else { self.outside(node, default, path, place.is_root) };
+            self.tell(errors);
+        }
+        if let Some(items) = member(node, "items") {
+            self.node(items, &child(path, "items"), &place.below(None, place.in_head));
+        }
+        for (name, property) in entries(node, "properties") {
+            let in_head = place.in_head || is_resource && HEAD.contains(&name);
+            self.node(property, &keyed(path, "properties", name), &place.below(Some(name), in_head));
+        }
+    }
+
+    fn in_head(&self, node: &Value, default: &Value, path: &str, place: &Place<'_>) -> Vec<FieldError> {
+        let field = child(path, "default");
+        let refused = |why: &str| vec![FieldError::invalid(field.clone(), default, &format!("must result in valid metadata: {why}"))];
+        let mut object = place.object_around(default);
+        let Some(schema) = of_resource(place.resource) else { return Vec::new() };
+        if let Err(error) = schema.each_embedded_mut(&mut object, &mut |embedded| self.heads.coerce(embedded)) {
+            return refused(&format!("{}: {}", error.field, error.message));
+        }
+        let wrong = self.wrong_heads(&schema, &object);
+        if wrong.is_empty() { wrong_value(node, default, &field) } else { refused(&joined(&wrong)) }
+    }
+
+    fn outside(&self, node: &Value, default: &Value, path: &str, is_root: bool) -> Vec<FieldError> {
+        let field = child(path, "default");
+        let mut errors = Vec::new();
+        let schema = if is_root { of_resource(node) } else { Schema::of_default(node).ok() };
+        let Some(schema) = schema else { return errors };
+        if self.must_be_pruned {
+            let mut pruned = default.clone();
+            schema.prune_part(&mut pruned);
+            if pruned != *default {
+                errors.push(FieldError::invalid(field.clone(), default, "must not have unknown fields"));
+            }
+        }
+        let below = |error: FieldError| FieldError { field: below(&field, &error.field), ..error };
+        let mut coerced = default.clone();
+        if let Err(error) = schema.each_embedded_mut(&mut coerced, &mut |embedded| self.heads.coerce(embedded)) {
+            errors.push(below(error));
+            return errors;
+        }
+        let wrong = self.wrong_heads(&schema, &coerced);
+        if wrong.is_empty() {
+            errors.extend(schema.wrong_at(&field, &coerced));
+        } else {
+            errors.extend(wrong.into_iter().map(below));
+        }
+        errors
+    }
+
+    fn wrong_heads(&self, schema: &Schema, object: &Value) -> Vec<FieldError> {
+        let mut wrong = Vec::new();
+        let judged: Result<(), ()> = schema.each_embedded(object, &mut |embedded| {
+            wrong.extend(self.heads.wrong(embedded));
+            Ok(())
+        });
+        debug_assert!(judged.is_ok(), "nothing ends it");
+        wrong
+    }
+}
+
+/// The schema of a whole object, whose head is judged as that of one inside of another.
+fn of_resource(schema: &Value) -> Option<Schema> {
+    let mut schema = schema.clone();
+    schema["x-kubernetes-embedded-resource"] = json!(true);
+    Schema::of_default(&schema).ok()
+}
+
+fn wrong_value(node: &Value, default: &Value, field: &str) -> Vec<FieldError> {
+    Schema::of_default(node).map(|schema| schema.wrong_at(field, default)).unwrap_or_default()
+}
+
+/// A path below another: an item follows without a dot.
+fn below(path: &str, more: &str) -> String {
+    if more.starts_with('[') { format!("{path}{more}") } else { child(path, more) }
+}

@@ -1,0 +1,109 @@
+//! The schemas of custom resources, as kube-apiserver holds them on every write: a structural schema is compiled once and then prunes, defaults and judges objects.
+//!
+//! ```text
+//! openAPIV3Schema (JSON) ─▶ node (compiled) ─▶ prune, nulls, embedded, defaults: what the decoder does to an object
+//!                                           ─▶ validate (formats, numbers, pattern; ratcheting by correlate), lists, rules: what is wrong with it
+//! ```
+//!
+//! Objects are trees of JSON. What is right is walked through once, without paths; who is wrong is walked through again, with them.
+
+mod choices;
+mod correlate;
+mod defaults;
+mod embedded;
+mod formats;
+mod lists;
+mod node;
+mod numbers;
+mod pattern;
+mod problem;
+mod prune;
+mod rules;
+mod validate;
+
+use model::invalid::FieldError;
+use node::Node;
+use serde_json::Value;
+
+pub use embedded::{Embedded, EmbeddedMut};
+pub use rules::{Rule, Rules};
+
+/// Members that every whole object has: the root of a schema has hardly a say in them.
+const HEAD: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// A schema, compiled.
+#[derive(Debug)]
+pub struct Schema {
+    root: Node,
+}
+
+impl Schema {
+    /// Compiles the schema of whole objects from its JSON, which is an `openAPIV3Schema`.
+    ///
+    /// # Errors
+    /// It is no schema, or nested too deep.
+    pub fn compile(json: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(json).map(Self::of)
+    }
+
+    /// Compiles the schema of whole objects, or a part of one, from its tree.
+    ///
+    /// # Errors
+    /// It is no schema.
+    pub fn of_tree(tree: &Value) -> Result<Self, serde_json::Error> {
+        serde::Deserialize::deserialize(tree).map(Self::of)
+    }
+
+    /// Compiles the schema of a default from its tree: other than objects, defaults are compared with formats that nobody knows, and may be anything where an integer or
+    /// a text is asked for.
+    ///
+    /// # Errors
+    /// It is no schema.
+    pub fn of_default(tree: &Value) -> Result<Self, serde_json::Error> {
+        let mut schema = Self::of_tree(tree)?;
+        schema.root.loosen();
+        Ok(schema)
+    }
+
+    fn of(mut root: Node) -> Self {
+        node::share_patterns(&mut root);
+        Self { root }
+    }
+
+    /// Whether even a small object may take long: a value has many schemas, or many values to choose from.
+    #[must_use]
+    pub fn is_heavy(&self) -> bool {
+        const MANY: usize = 256;
+        self.root.work_max > MANY
+    }
+
+    /// Returns what is wrong with a new object.
+    #[must_use]
+    pub fn wrong(&self, object: &Value) -> Vec<FieldError> {
+        validate::wrong(&self.root, object, None, "")
+    }
+
+    /// Returns what is wrong with an object that replaces another: errors of what did not change are not told.
+    #[must_use]
+    pub fn wrong_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        validate::wrong(&self.root, new, Some(old), "")
+    }
+
+    /// Returns what is wrong with the status of an object that replaces another, by the part of the schema that is about it.
+    #[must_use]
+    pub fn wrong_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        match (self.root.property("status"), new.get("status")) {
+            (Some(node), Some(status)) => validate::wrong(node, status, Some(old.get("status").unwrap_or(&Value::Null)), "status"),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns what is wrong with a value that this is the schema of, at a path.
+    #[must_use]
+    pub fn wrong_at(&self, path: &str, value: &Value) -> Vec<FieldError> {
+        validate::wrong(&self.root, value, None, path)
+    }
+}
+
+#[cfg(test)]
+mod laws;

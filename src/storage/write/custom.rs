@@ -1,0 +1,214 @@
+//! What the schema of a definition makes of a custom resource that is written, and what is wrong with it by that (spec api-surface §11.3).
+
+use serde_json::{Map, Value};
+
+use super::{body, metadata, strategy::Part, typed};
+use catalogue::definition;
+use model::{invalid::FieldError, legal::wrong_label_1035};
+use schema::{Embedded, EmbeddedMut, Schema};
+
+/// Makes an object what kube-apiserver's decoder makes of it: what the schema does not know is gone, what it has defaults for is there. `unknown` gets the paths of
+/// what is gone.
+///
+/// # Errors
+/// What is wrong with the head of an object inside of it.
+pub(super) fn coerce(schema: &Schema, object: &mut Value, unknown: &mut typed::Unknown) -> Result<(), typed::WrongType> {
+    schema.prune(object, Some(unknown));
+    schema.drop_nulls(object);
+    let mut unknown_inside = typed::Unknown::new();
+    schema
+        .each_embedded_mut(object, &mut |embedded| coerce_head(embedded, &mut unknown_inside))
+        .map_err(|error| typed::WrongType(format!("{}: {}", error.field, error.message)))?;
+    unknown_inside.sort_unstable();
+    unknown.extend(unknown_inside);
+    schema.set_defaults(object);
+    Ok(())
+}
+
+/// Judges the heads of objects inside of the defaults of definitions.
+pub(super) struct Heads;
+
+impl definition::Heads for Heads {
+    fn coerce(&self, embedded: EmbeddedMut<'_>) -> Result<(), FieldError> {
+        coerce_head(embedded, &mut typed::Unknown::new())
+    }
+
+    fn wrong(&self, embedded: Embedded<'_>) -> Vec<FieldError> {
+        wrong_head(embedded)
+    }
+}
+
+fn coerce_head(embedded: EmbeddedMut<'_>, unknown: &mut typed::Unknown) -> Result<(), FieldError> {
+    let EmbeddedMut { path, members } = embedded;
+    let at = |name: &str| below(path, name);
+    let refused = |name: &str, value: &Value, why: &str| FieldError::invalid(at(name), value, why);
+    for name in ["apiVersion", "kind"] {
+        if let Some(odd) = members.get(name).filter(|value| !value.is_string()) {
+            return Err(refused(name, odd, "must be a string"));
+        }
+    }
+    let Some(metadata) = members.get_mut("metadata") else { return Ok(()) };
+    if metadata.is_null() {
+        *metadata = Value::Object(Map::new());
+    }
+    let sent = (!metadata.is_object()).then(|| metadata.clone());
+    match typed::conform_metadata_at(metadata, &at("metadata")) {
+        Ok(found) => unknown.extend(found),
+        Err(typed::WrongType(why)) => return Err(refused("metadata", sent.as_ref().unwrap_or(metadata), &why)),
+    }
+    Ok(())
+}
+
+/// What is wrong with an object by its schema: with the whole, or with the status if only that is written. `old` is what it replaces.
+pub(super) fn wrong(schema: Option<&Schema>, part: Part, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
+    match (schema, part, old) {
+        (None, ..) | (_, Part::Server, _) => Vec::new(),
+        (Some(schema), Part::Status, Some(old)) => schema.wrong_status(new, old),
+        (Some(schema), _, Some(old)) => schema.wrong_update(new, old),
+        (Some(schema), _, None) => schema.wrong(new),
+    }
+}
+
+/// What is wrong with objects inside of it and with lists whose items are different ones; the latter is not told if it was wrong before.
+pub(super) fn wrong_inside(schema: Option<&Schema>, part: Part, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
+    let Some(schema) = schema.filter(|_| part != Part::Server) else { return Vec::new() };
+    let mut errors = Vec::new();
+    let judges_all = part != Part::Status;
+    if judges_all {
+        let judged: Result<(), ()> = schema.each_embedded(new, &mut |embedded| {
+            errors.extend(wrong_head(embedded));
+            Ok(())
+        });
+        debug_assert!(judged.is_ok(), "nothing ends it");
+    }
+    let lists = schema.wrong_lists(new);
+    if !lists.is_empty() && old.is_none_or(|old| schema.wrong_lists(old).is_empty()) {
+        errors.extend(lists);
+    }
+    errors
+}
+
+fn wrong_head(embedded: Embedded<'_>) -> Vec<FieldError> {
+    let Embedded { path, members } = embedded;
+    let at = |name: &str| below(path, name);
+    let mut errors = Vec::new();
+    for name in ["apiVersion", "kind"] {
+        if !members.contains_key(name) {
+            errors.push(FieldError::required(at(name), ""));
+        }
+    }
+    if let Some(value) = members.get("apiVersion") {
+        errors.extend(wrong_api_version(value).map(|why| FieldError::invalid(at("apiVersion"), value, &why)));
+    }
+    if let Some(value) = members.get("kind") {
+        errors.extend(wrong_kind(value).map(|why| FieldError::invalid(at("kind"), value, &why)));
+    }
+    if let Some(Value::Object(metadata)) = members.get("metadata") {
+        let wrong = metadata::wrong_embedded(metadata);
+        errors.extend(wrong.into_iter().map(|error| FieldError { field: at(&error.field), ..error }));
+    }
+    errors
+}
+
+/// A member of an object at a path, which is none of what is judged alone.
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn wrong_api_version(value: &Value) -> Option<String> {
+    match value.as_str() {
+        None => Some("must be a string".to_owned()),
+        Some("") => Some("must not be empty".to_owned()),
+        Some(text) => body::group_version(text).is_none().then(|| format!("unexpected GroupVersion string: {text}")),
+    }
+}
+
+fn wrong_kind(value: &Value) -> Option<String> {
+    let kind = value.as_str()?;
+    if kind.is_empty() {
+        return Some("must not be empty".to_owned());
+    }
+    let wrong = wrong_label_1035(&kind.to_lowercase());
+    (!wrong.is_empty()).then(|| format!("may have mixed case, but should otherwise match: {}", wrong.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use model::invalid::joined;
+
+    fn schema() -> Schema {
+        let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object", "properties": {
+            "n": {"type": "integer", "default": 1}}}}});
+        let tree = json!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {
+                "size": {"type": "integer", "maximum": 5}, "kind": {"type": "string", "default": "a"}, "inner": embedded,
+                "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}},
+            "status": {"type": "object", "properties": {"phase": {"type": "string", "enum": ["A", "B"]}}}}});
+        Schema::of_tree(&tree).expect("a schema")
+    }
+
+    fn coerced(object: &Value) -> Result<(Value, Vec<String>), String> {
+        let (mut object, mut unknown) = (object.clone(), Vec::new());
+        coerce(&schema(), &mut object, &mut unknown).map_err(|wrong| wrong.0)?;
+        Ok((object, unknown))
+    }
+
+    #[test]
+    fn what_is_unknown_goes_and_what_has_a_default_comes() {
+        let sent = json!({"kind": "K", "metadata": {"name": "x"}, "zz": 1, "spec": {"a": 1, "size": null, "inner": {
+            "kind": "P", "metadata": {"name": "y", "odd": 1, "labels": {}, "creationTimestamp": null}, "more": 1, "spec": {}}}});
+        let kept = json!({"kind": "K", "metadata": {"name": "x"}, "spec": {"kind": "a", "inner": {"kind": "P", "metadata": {"name": "y"}, "spec": {"n": 1}}}});
+        let unknown = ["spec.a", "spec.inner.more", "zz", "spec.inner.metadata.odd"].map(str::to_owned).to_vec();
+        assert_eq!(coerced(&sent), Ok((kept, unknown)));
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn the_head_of_an_object_inside_must_be_one() {
+        let inner = |inner: Value| json!({"spec": {"inner": inner}});
+        for (sent, why) in [
+            (json!({"kind": 1}), "spec.inner.kind: Invalid value: 1: must be a string"),
+            (
+                json!({"metadata": {"labels": 1}}),
+                r#"spec.inner.metadata: Invalid value: {"labels":1}: json: cannot unmarshal number into Go struct field ObjectMeta.labels of type map[string]string"#,
+            ),
+            (
+                json!({"metadata": 1}),
+                "spec.inner.metadata: Invalid value: 1: json: cannot unmarshal number into Go value of type v1.ObjectMeta",
+            ),
+        ] {
+            assert_eq!(coerced(&inner(sent)), Err(why.to_owned()));
+        }
+        let told = |sent: Value| joined(&wrong_inside(Some(&schema()), Part::Main, None, &inner(sent)));
+        assert_eq!(told(json!({})), "[spec.inner.apiVersion: Required value, spec.inner.kind: Required value]");
+        assert_eq!(told(json!({"apiVersion": "v1", "kind": "P", "metadata": {"namespace": "n"}})), "[]");
+        let wrong = told(json!({"apiVersion": "a/b/c", "kind": "-", "metadata": {"name": "a/b"}}));
+        for part in [
+            r#"spec.inner.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c"#,
+            r#"spec.inner.kind: Invalid value: "-": may have mixed case, but should otherwise match: a DNS-1035 label"#,
+            r#"spec.inner.metadata.name: Invalid value: "a/b": may not contain '/'"#,
+        ] {
+            assert!(wrong.contains(part), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_part_is_judged_by_its_own() {
+        let schema = schema();
+        let object = |size: u32, phase: &str, set: &[&str]| json!({"spec": {"size": size, "set": set}, "status": {"phase": phase}});
+        let old = object(9, "X", &["a", "a"]);
+        let told = |part, old: Option<&Value>, new: &Value| {
+            let errors = [wrong(Some(&schema), part, old, new), wrong_inside(Some(&schema), part, old, new)].concat();
+            errors.iter().map(|error| error.field.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(told(Part::Main, None, &old), "spec.size status.phase spec.set[1]");
+        assert_eq!(told(Part::Main, Some(&old), &object(9, "X", &["b", "b"])), "", "what was wrong before may be");
+        assert_eq!(told(Part::Main, Some(&object(1, "A", &["a"])), &old), "spec.size status.phase spec.set[1]");
+        assert_eq!(told(Part::Status, Some(&object(1, "A", &["a"])), &object(9, "X", &["a"])), "status.phase");
+        assert_eq!(told(Part::Server, Some(&object(1, "A", &["a"])), &old), "");
+        assert_eq!(wrong(None, Part::Main, None, &old), []);
+    }
+}

@@ -1,0 +1,71 @@
+//! The schemas of custom resources that are written, compiled once: of each served version the last one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dashmap::DashMap;
+
+use super::{Writer, failure::WriteError};
+use catalogue::Served;
+use offload::LARGE_BYTES;
+use registry::ServedResources;
+use schema::Schema;
+
+/// Compiled schemas by group, version and plural name.
+#[derive(Default)]
+pub(super) struct Schemas {
+    compiled: DashMap<(String, String, String), Compiled>,
+}
+
+struct Compiled {
+    /// What it was compiled from: bytes of the definition.
+    json: Bytes,
+    /// None of what cannot be compiled.
+    schema: Option<Arc<Schema>>,
+}
+
+impl Schemas {
+    /// The one that was compiled from this text. That of a definition which was written since, and says the same, stays.
+    fn known(&self, key: &(String, String, String), json: &Bytes) -> Option<Option<Arc<Schema>>> {
+        let mut known = self.compiled.get_mut(key)?;
+        if known.json.as_ptr() != json.as_ptr() {
+            if known.json != *json {
+                return None;
+            }
+            // Else the definition before would be kept for it.
+            known.json = json.clone();
+        }
+        Some(known.schema.clone())
+    }
+
+    /// Forgets those of what is not served any more.
+    fn forget_unserved(&self, resources: &ServedResources) {
+        self.compiled.retain(|(group, version, resource), _| resources.find(group, version, resource).is_some());
+    }
+}
+
+impl Writer {
+    /// The schema of a resource, if its definition has one that objects are judged by.
+    ///
+    /// # Errors
+    /// It is no schema that can be read.
+    pub(super) async fn schema(&self, served: &Served) -> Result<Option<Arc<Schema>>, WriteError> {
+        if !served.is_custom() {
+            return Ok(None);
+        }
+        let resources = self.resources.load_full();
+        let Some(json) = resources.catalogue.schema(&served.group, &served.version, &served.resource).cloned() else { return Ok(None) };
+        let key = (served.group.clone(), served.version.clone(), served.resource.clone());
+        let schema = match self.schemas.known(&key, &json) {
+            Some(schema) => schema,
+            None => {
+                let schema = self.offload.run(json.len() >= LARGE_BYTES, || Schema::compile(&json)).await.ok().map(Arc::new);
+                self.schemas.forget_unserved(&resources);
+                self.schemas.compiled.insert(key, Compiled { json, schema: schema.clone() });
+                schema
+            }
+        };
+        // A kube-apiserver's words for a definition that it cannot serve.
+        schema.map(Some).ok_or_else(|| WriteError::Internal("error resolving resource".to_owned()))
+    }
+}
