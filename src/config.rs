@@ -403,15 +403,16 @@ fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
 }
 
 fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Listeners, String> {
-    let of_a_cluster = (args.replica.is_asked() || args.source_kubeconfig().is_some())
-        .then_some("is a cluster's, to whose kube-apiserver requests are handed on");
+    let of_source =
+        args.source_kubeconfig().is_some().then(|| "the objects are a cluster's, whose API server decides who may use them".to_owned());
+    let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are handed on");
     let of_host = args.aggregated.kubeconfig.is_some().then_some("has resources of a cluster, which decides who may use them");
-    let exposed = exposure(etcd).or(of_a_cluster).or(of_host);
-    let insecure_port = match (args.plain.insecure_port.map(Port::bound), exposed) {
+    let exposed = of_source.or_else(|| exposure(etcd).or(of_a_cluster).or(of_host).map(|why| format!("etcd {why}")));
+    let insecure_port = match (args.plain.insecure_port.map(Port::bound), &exposed) {
         (Some(None), _) => None,
         (Some(Some(port)), Some(why)) => {
             let port_text = if port == 0 { "auto".to_owned() } else { port.to_string() };
-            warnings.push(format!("--insecure-port={port_text}: every local user may read and write everything, although etcd {why}"));
+            warnings.push(format!("--insecure-port={port_text}: every local user may read and write everything, although {why}"));
             Some(port)
         }
         (Some(Some(port)), None) => Some(port),
@@ -421,7 +422,7 @@ fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut
     let secure = secure::check(args, auth, warnings)?;
     match (insecure_port, &secure) {
         (None, None) => Err(match exposed.filter(|_| args.plain.insecure_port.is_none()) {
-            Some(why) => format!("no listener is open: the plain one is off because etcd {why}; give --secure-port, or --insecure-port"),
+            Some(why) => format!("no listener is open: the plain one is off because {why}; give --secure-port, or --insecure-port"),
             None => "no listener is open: give --insecure-port or --secure-port".to_owned(),
         }),
         (Some(port), Some(listener)) if port != 0 && listener.address.port() == port => {

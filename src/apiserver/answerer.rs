@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use http::HeaderMap;
+use tokio::time::Instant;
 use upstream::{Backend, Reason, backend_for};
 
 use super::{
@@ -17,10 +18,10 @@ use super::{
     line::RequestLine,
     path::Route,
 };
-use cache::state::snapshot::Known;
 use registry::Resource;
 
-/// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour.
+/// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour. A list waits as long where memory comes from upstream: who lists mostly
+/// watches from there, and all who come at once would cost upstream a list each.
 const LOADING_MAX: Duration = Duration::from_secs(10);
 
 /// Finds out who answers.
@@ -35,7 +36,12 @@ pub(super) fn decide(api: &Api, replica: &Replica, context: &Authenticated, head
         // Who is judged here could not be handed on later.
         answer = Backend::Upstream(Reason::Unproven);
     }
-    let handed = |reason| Handed { reason, upstream: replica.upstream.now(), is_long: is_long(line.info()), limit: LONG };
+    let handed = |reason| Handed { reason, upstream: replica.upstream.now(), is_long: is_long(line.info()), limit: LONG, place: None };
+    if answer == Backend::Memory
+        && let Some(place) = replica.reaches_further(api, line, headers)
+    {
+        return Destination::Upstream(Handed { place: Some(place), ..handed(Reason::Forgotten) });
+    }
     match answer {
         Backend::Upstream(reason) => Destination::Upstream(handed(reason)),
         Backend::Memory if asks_etcd && !acts => {
@@ -45,7 +51,7 @@ pub(super) fn decide(api: &Api, replica: &Replica, context: &Authenticated, head
     }
 }
 
-/// Returns the resource for which a watch waits before it is decided again who answers: one that is being loaded, or will be when it is asked for.
+/// Returns the resource for which a watch or list waits before it is decided again who answers: one that is being loaded, or will be when it is asked for.
 pub(super) fn awaited(
     api: &Api,
     replica: &Replica,
@@ -55,25 +61,35 @@ pub(super) fn awaited(
 ) -> Option<Arc<Resource>> {
     let is_loading = matches!(destination, Destination::Upstream(handed) if handed.reason == Reason::Loading);
     // Who acts as another is judged by the source, to which he could not be handed on later.
-    if !is_loading || !context.line.is_watch() || replica.is_source && is_impersonated(headers) {
+    if !is_loading || !waits(&context.line, replica.is_source) || replica.is_source && is_impersonated(headers) {
         return None;
     }
     read(api, replica, &context.line).filter(|resource| !resource.handle.published.fed().is_declined())
 }
 
-/// Waits until the resource of a watch is loaded, or for so long as it may. It has a place until it is known that it may be watched; nobody else has it loaded.
+/// Returns whether a read waits for its resource to be loaded: a watch; of a source a list of what there is now, too.
+fn waits(line: &RequestLine, is_source: bool) -> bool {
+    let is_list = || matches!(&line.route, Ok(Route::Resource(path)) if path.name.is_none());
+    let asks_past =
+        || line.query.first("continue").is_some_and(|token| !token.is_empty()) || line.query.first("resourceVersionMatch") == Some("Exact");
+    line.is_watch() || is_source && is_list() && !asks_past()
+}
+
+/// Waits until the resource of a read is loaded or cannot be, or for so long as it may. It has a place until it is known that it may be read; nobody else has it loaded.
 ///
 /// # Errors
-/// The answer to a watch that may not be, or has no place.
+/// The answer to a read that may not be, or has no place.
 pub(super) async fn loaded(api: &Api, replica: &Replica, resource: &Resource, context: &Authenticated) -> Result<(), Response> {
-    let Ok((place, _watch)) = limit::admit(api, context, &Destination::Here) else { return Err(limit::refused(api, context)) };
+    let Ok((place, _watch)) = limit::admit(api, context, &Destination::Here).await else { return Err(limit::refused(api, context)) };
     if replica.is_source {
         authorize(api, context).await?;
         resource.handle.published.fed().want();
     }
     drop(place);
     // In time or not, it is looked at again.
-    let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
+    let published = &resource.handle.published;
+    let limit = LOADING_MAX.min(context.until.saturating_duration_since(Instant::now()));
+    let _ = published.wait_until(|known| known.is_ready() || published.fed().is_declined(), limit).await;
     Ok(())
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn authenticate(
             Ok(AuthnOutcome::Identity(identity)) => identity,
             Ok(AuthnOutcome::NeedsRemote(elsewhere)) => {
                 conn.seat.asked_about(arrived.until.saturating_duration_since(arrived.at) + ANSWER_TIME);
-                let _place = conn.heads.wait(&arrived.head).map_err(|full| arrived.refused(&full.into()))?;
+                let _place = conn.heads.wait(&arrived.head).await.map_err(|full| arrived.refused(&full.into()))?;
                 // Boxed, as few ask.
                 let asked = Box::pin(api.identity.providers.authenticate(elsewhere, &[], conn.peer.ip(), arrived.until));
                 let identity = match timeout_at(arrived.until, asked).await {

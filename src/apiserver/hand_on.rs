@@ -2,7 +2,9 @@
 //! `upstream` decides.
 
 mod follow;
+mod look;
 mod proof;
+mod reach;
 mod standing;
 
 use parking_lot::Mutex;
@@ -18,15 +20,14 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
+    header::{AUTHORIZATION, CONTENT_LENGTH, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
 };
 use http_body::Body as _;
-use http_body_util::{BodyExt, Limited};
 use hyper::upgrade::OnUpgrade;
 use server::{Handshake, LongRunning};
 use tokio::{
     sync::{Notify, watch::Receiver},
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep_until},
 };
 use upstream::{
     Answer, AuthMode, CONFIG_MAP, CacheOutcome, Client, DocumentCache, DocumentRequest, Reason, Settings, Trusted, Upstream, UpstreamError,
@@ -50,7 +51,7 @@ use standing::not_followed;
 pub(super) use standing::{asked, asks_table, read};
 
 use ::reload::{FileError, Named, Reload, Reloaded};
-use auth::{ANONYMOUS, AUTHENTICATED, User};
+use auth::ANONYMOUS;
 use registry::{Resource, ServedResources};
 use telemetry::Metrics;
 
@@ -58,15 +59,14 @@ use telemetry::Metrics;
 const UPSTREAM_FIRST: Duration = Duration::from_secs(2);
 /// How long an answer may last that has no end of its own: logs that are followed, watches of other API servers.
 pub(super) const LONG: Duration = Duration::from_secs(30 * 86_400);
-/// How long upstream may take to answer with a document that is kept.
+/// How long upstream may take to answer with a document that is kept, and with any read while it is known not to answer.
 const KEPT_AFTER: Duration = Duration::from_secs(3);
-/// Between two looks whether upstream answers, and the time of one.
+/// Between two looks whether upstream answers; one that takes longer says that it does not.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while it has not said yet that it believes us: until then nothing is handed on.
 const FIRST_LOOKS: Duration = Duration::from_millis(500);
+/// The time of a look at what it serves, which is many questions.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of the answer to such a look.
-const LOOK_BYTES_MAX: usize = 64 << 10;
 /// Headers of different names that are handed on.
 const HEADERS_MAX: usize = 1_024;
 /// As whom it looks: somebody without any rights.
@@ -90,6 +90,8 @@ pub struct Replica {
     pub(super) is_source: bool,
     /// Resources that upstream answers, and how often their watches were ended since.
     ended: Mutex<HashMap<Arc<str>, u8>>,
+    /// Of watches from before what memory reaches back to.
+    places: reach::Places,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
     /// What is wrong with what it says of what it serves.
@@ -130,6 +132,8 @@ pub(super) struct Handed {
     pub(super) is_long: bool,
     /// How long the head of the answer is waited for at most.
     pub(super) limit: Duration,
+    /// Of a watch from before what memory reaches back to.
+    pub(super) place: Option<reach::Place>,
 }
 
 impl Handed {
@@ -165,6 +169,7 @@ impl Replica {
             proof: Proof::default(),
             is_source: false,
             ended: Mutex::default(),
+            places: reach::Places::default(),
             essentials: Essentials::default(),
             born: Instant::now(),
             trouble: ArcSwapOption::empty(),
@@ -283,82 +288,6 @@ impl Replica {
         self.looped.notified().await;
     }
 
-    /// Looks again and again whether upstream answers and believes us, until the process ends.
-    pub async fn look(self: Arc<Self>) {
-        loop {
-            let found = timeout(LOOK_TIMEOUT, self.look_once()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
-            match found {
-                Ok(()) => {
-                    if self.trouble.swap(None).is_some() {
-                        tracing::info!(upstream = %self.upstream.now().url(), "upstream answers");
-                    }
-                }
-                Err(why) => {
-                    let told = self.trouble.swap(Some(Arc::new(why.clone())));
-                    if told.is_none_or(|told| *told != why) {
-                        tracing::warn!(upstream = %self.upstream.now().url(), %why, "upstream does not answer as it should");
-                    }
-                }
-            }
-            let up = self.metrics.upstream_up.with_label_values(&[&self.upstream.now().url().to_string()]);
-            up.set(i64::from(self.trouble.load().is_none()));
-            sleep(if self.upstream.now().is_verified() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
-        }
-    }
-
-    /// A request of nobody in particular.
-    pub(super) fn look_request(&self, manner: AuthMode) -> Result<Request, String> {
-        let mut request = Request::new(Body::empty());
-        headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false, &Trusted::default());
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let looker = User { name: LOOKER.to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
-        manner.name(&looker, None, request.headers_mut()).map_err(|error| error.to_string())?;
-        Ok(request)
-    }
-
-    /// Asks upstream who we say that somebody is; where clients bring their own tokens, anything.
-    async fn look_once(&self) -> Result<(), String> {
-        let upstream = self.upstream.now();
-        let manner = upstream.auth_mode();
-        let mut request = self.look_request(manner)?;
-        if manner == AuthMode::OwnToken {
-            *request.uri_mut() = http::Uri::from_static("/version");
-        } else {
-            *request.method_mut() = Method::POST;
-            *request.uri_mut() = http::Uri::from_static("/apis/authentication.k8s.io/v1/selfsubjectreviews");
-            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            *request.body_mut() = Body::from(r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#);
-        }
-        let Answer { response, .. } = upstream.send(request, looker(manner)).await.map_err(|error| error.to_string())?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
-        match (status, manner) {
-            (StatusCode::LOOP_DETECTED, _) => {
-                self.looped.notify_one();
-                Err("it is this server itself".to_owned())
-            }
-            (_, AuthMode::OwnToken) if !status.is_server_error() => {
-                upstream.set_verified(true);
-                Ok(())
-            }
-            (StatusCode::CREATED, _) => {
-                let review: serde_json::Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
-                let name = review["status"]["userInfo"]["username"].as_str();
-                upstream.set_verified(name == Some(LOOKER));
-                match name {
-                    Some(LOOKER) => Ok(()),
-                    name => Err(format!("it takes us for {name:?} when we speak for another user: {}", advice(manner))),
-                }
-            }
-            (status, AuthMode::OwnToken) => Err(format!("it answers {}", status.as_u16())),
-            (status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN), _) => {
-                upstream.set_verified(false);
-                Err(format!("it answers {} when we speak for another user: {}", status.as_u16(), advice(manner)))
-            }
-            (status, _) => Err(format!("it answers {}", status.as_u16())),
-        }
-    }
-
     /// 508 for a request that this server has sent itself.
     pub(super) fn loops(&self, headers: &HeaderMap) -> Option<Status> {
         self.hop.was_here(headers).then(|| Status::loop_detected("this server is its own --upstream-server"))
@@ -372,14 +301,19 @@ impl Replica {
     /// Passes a request on and its answer back.
     pub(super) async fn pass(
         &self,
-        Handed { reason, upstream, is_long, limit: most }: Handed,
+        Handed { reason, upstream, is_long, limit: most, place }: Handed,
         context: &Authenticated,
-        request: Request,
+        mut request: Request,
     ) -> Response {
         let Arrived { conn, reply, at, until, .. } = &**context;
         let user = &context.user;
-        let until = (*until + UPSTREAM_FIRST).min(*at + most);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let until = (*until + UPSTREAM_FIRST).min(*at + most);
+        // A write is not given up: it may have been carried out.
+        let may_give_up = matches!(method, Method::GET | Method::HEAD);
+        if let Some(shortened) = place.as_ref().and_then(|_| reach::shortened(request.uri())) {
+            *request.uri_mut() = shortened;
+        }
         if let Some(record) = reply.record() {
             record.annotate("watchcache.io/handed-on", reason.name());
         }
@@ -395,7 +329,11 @@ impl Replica {
             let answer = upstream.send(request, Client { name, is_nobody, is_long }).await.map_err(|error| failure(&error, &method))?;
             Ok::<_, Status>((answer, client, look))
         };
-        let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
+        let answer = tokio::select! {
+            answer = answer => Some(answer),
+            () = sleep_until(until), if !is_long => None,
+            () = self.away(), if may_give_up => None,
+        };
         let response = match answer {
             Some(Ok((answer, client, look))) => {
                 back(answer, client, is_long.then(|| conn.stop.clone()), look.map(|look| (look, &self.documents)), self.now_ms())
@@ -407,7 +345,7 @@ impl Replica {
             }
         };
         self.metrics.handed_on.with_label_values(&[reason.name(), response.status().as_str()]).inc();
-        response
+        reach::holding(response, place)
     }
 
     /// The request as upstream gets it, and whether the protocol of the client's connection may change.
@@ -489,18 +427,6 @@ impl Behind for Replica {
 
     fn answers(&self) -> bool {
         self.trouble.load().is_none() && self.upstream.now().is_verified()
-    }
-}
-
-fn advice(manner: AuthMode) -> &'static str {
-    match manner {
-        AuthMode::FrontProxy => {
-            "its --requestheader-client-ca-file must have signed the certificate of --proxy-client-cert-file, whose name its --requestheader-allowed-names must have"
-        }
-        AuthMode::Impersonation => {
-            "the user of --upstream-kubeconfig must have the right to impersonate users, groups, uids and userextras"
-        }
-        AuthMode::OwnToken => "",
     }
 }
 

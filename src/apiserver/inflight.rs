@@ -3,23 +3,34 @@
 //!
 //! kube-apiserver counts in the same way when its priority and fairness is off (`WithMaxInFlightLimit`), but knows no users. Here a user may have as many requests
 //! as `SHARE` times the places that are free: alone seven of eight, beside another one that wants all each a little less than half. So whoever floods the server
-//! leaves a place for everybody else, and nobody waits in a queue. Of the memory of watches a quarter is left to users who have few.
+//! leaves a place for everybody else, and nobody waits in a queue, but where upstream is asked about each request while it has its place. Of the memory of watches a quarter is left to users who have few.
 
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
     sync::Arc,
+    time::Duration,
 };
 
 use fair::{Leaves, Share, Shares};
 use http::Method;
+use tokio::time::{Instant, sleep};
 
 use super::settings::MaxInflight;
 use auth::User;
 
 /// How many times the free places one user may have.
 const SHARE: usize = 7;
+
+/// Requests that wait for a place; a user may have `SHARE` times those that are left.
+const WAITING_MAX: usize = 4_096;
+
+/// How long one waits; a kube-apiserver's queues hold one as long.
+const WAITING_TIME: Duration = Duration::from_secs(15);
+
+/// Between two looks of one that waits, or up to twice that.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What a watch counts: it rests with 3 KB, and takes so much when many begin at once (docs/performance.md; `burst-watches` in docs/guarantees.md).
 const WATCH_BYTES: usize = 10 << 10;
@@ -29,6 +40,7 @@ pub struct Inflight {
     reads: Option<Arc<Places>>,
     writes: Option<Arc<Places>>,
     watches: Arc<Shares>,
+    waiting: Arc<Shares>,
 }
 
 impl Inflight {
@@ -36,7 +48,12 @@ impl Inflight {
     #[must_use]
     pub fn new(max: MaxInflight) -> Self {
         let places = |max| (max > 0).then(|| Arc::new(Places { max, taken: Mutex::default() }));
-        Self { reads: places(max.reads), writes: places(max.writes), watches: Shares::new(max.watches_bytes) }
+        Self {
+            reads: places(max.reads),
+            writes: places(max.writes),
+            watches: Shares::new(max.watches_bytes),
+            waiting: Shares::new(WAITING_MAX),
+        }
     }
 
     /// A place for a request of this user, if there is one; nothing where there is no limit.
@@ -45,6 +62,23 @@ impl Inflight {
         match places {
             Some(places) => places.take(user).map(Some).ok_or(Full),
             None => Ok(None),
+        }
+    }
+
+    /// The same, waited for until then at most.
+    pub(super) async fn admit_until(&self, method: &Method, user: &Arc<User>, until: Instant) -> Result<Option<Place>, Full> {
+        let first = self.admit(method, user);
+        if first.is_ok() {
+            return first;
+        }
+        let _waiting = self.waiting.take(&user.name, 1, Leaves::Nothing).ok_or(Full)?;
+        let until = until.min(Instant::now() + WAITING_TIME);
+        loop {
+            sleep(LOOK.mul_f64(1.0 + rand::random::<f64>())).await;
+            let place = self.admit(method, user);
+            if place.is_ok() || Instant::now() >= until {
+                return place;
+            }
         }
     }
 
@@ -147,6 +181,30 @@ mod tests {
     /// Takes as many places as there are for this user.
     fn flood(inflight: &Inflight, method: &Method, name: &str) -> Vec<Place> {
         std::iter::from_fn(|| inflight.admit(method, &user(name)).ok().flatten()).take(1000).collect()
+    }
+
+    /// Whoever finds no place waits for one, within limits.
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_waits_for_places() {
+        let inflight = Inflight::new(MaxInflight { reads: 400, writes: 1, watches_bytes: 0 });
+        let jane = user("jane");
+        let until = Instant::now() + Duration::from_secs(60);
+        let crowd = (0..3_000).map(|_| async {
+            let place = inflight.admit_until(&Method::GET, &jane, until).await?;
+            sleep(Duration::from_millis(500)).await;
+            Ok::<_, Full>(drop(place))
+        });
+        let answered = futures_util::future::join_all(crowd).await;
+        assert!(answered.iter().all(Result::is_ok), "{}", answered.iter().filter(|answer| answer.is_err()).count());
+        let _taken = flood(&inflight, &Method::GET, "jane");
+        let began = Instant::now();
+        let more = futures_util::future::join_all((0..WAITING_MAX).map(|_| inflight.admit_until(&Method::GET, &jane, until))).await;
+        assert!(more.iter().all(Result::is_err) && began.elapsed() < WAITING_TIME + 3 * LOOK);
+        let _waiting: Vec<_> = std::iter::from_fn(|| inflight.waiting.take("jane", 1, Leaves::Nothing)).collect();
+        let began = Instant::now();
+        assert_eq!(inflight.admit_until(&Method::GET, &jane, until).await.err(), Some(Full));
+        assert_eq!(began.elapsed(), Duration::ZERO, "there is no room to wait");
+        assert!(inflight.admit_until(&Method::GET, &user("bob"), until).await.is_ok());
     }
 
     #[test]

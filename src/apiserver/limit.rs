@@ -19,16 +19,28 @@ const TOO_MANY: &str = "Too many requests, please try again later.\n";
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Finds a place for a request, and room for a watch. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A watch
-/// has a place only until it begins, and memory until it ends.
-pub(super) fn admit(api: &Api, context: &Authenticated, destination: &Destination) -> Result<(Option<Place>, Option<OpenWatch>), Full> {
+/// has a place only until it begins, and memory until it ends. Where upstream is asked about each request first, one waits for its place.
+pub(super) async fn admit(
+    api: &Api,
+    context: &Authenticated,
+    destination: &Destination,
+) -> Result<(Option<Place>, Option<OpenWatch>), Full> {
     let (user, line) = (&context.user, &context.line);
     let is_administrator = user.groups.iter().any(|group| group == MASTERS);
     // What upstream answers is counted there.
     let is_upstreams = destination.has_no_end();
     let is_exempt = is_administrator || line.is_always_open() || is_upstreams;
-    let place = if is_exempt { None } else { api.inflight.admit(&line.method, user)? };
+    let place = match is_exempt {
+        true => None,
+        false if is_source(api) => Box::pin(api.inflight.admit_until(&line.method, user, context.until)).await?,
+        false => api.inflight.admit(&line.method, user)?,
+    };
     let watch = (line.is_watch() && !is_upstreams).then(|| api.inflight.admit_watch(user, is_administrator)).transpose()?;
     Ok((place, watch))
+}
+
+fn is_source(api: &Api) -> bool {
+    api.upstream.as_ref().is_some_and(|upstream| upstream.is_source())
 }
 
 /// Returns the answer to a request that has no place.

@@ -185,7 +185,7 @@ impl Stages {
         {
             return refused;
         }
-        let Ok((place, watch)) = limit::admit(api, &authenticated, &destination) else {
+        let Ok((place, watch)) = limit::admit(api, &authenticated, &destination).await else {
             return limit::refused(api, &authenticated);
         };
         let authenticated = Arc::new(authenticated);

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use client::{Answer, CallError};
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long nothing at all must have been answered until a server counts as away.
-const AWAY_AFTER: Duration = Duration::from_secs(10);
+/// How long nothing at all must have been answered until a server counts as away. So long at most waits for it whom it has named before: what it says later counts when it says it.
+const AWAY_AFTER: Duration = Duration::from_secs(1);
 /// So often a question is asked again within that time.
 const TRIES: u32 = 10;
 
@@ -108,6 +108,22 @@ impl Presence {
         }
     }
 
+    /// Ends when nothing at all was answered for as long as that takes until the server counts as away, of what was asked since `began` or before.
+    pub(crate) async fn silence(&self, began: Instant) {
+        if self.counts_for.is_zero() {
+            std::future::pending::<()>().await;
+        }
+        let mut since = began;
+        loop {
+            sleep_until(since + self.away_after).await;
+            let answered = self.state.lock().answered;
+            match answered.filter(|answered| *answered > since) {
+                Some(answered) => since = answered,
+                None => return self.note(Heard::Silence, since),
+            }
+        }
+    }
+
     /// Asks it in the background, unless that is being done or was just done.
     pub(crate) fn probe<T, F: Future<Output = (T, Heard)> + Send + 'static>(self: &Arc<Self>, question: impl FnOnce() -> F) {
         let began = Instant::now();
@@ -155,7 +171,7 @@ mod tests {
 
     /// One that has heard this, a question after the other.
     async fn having(heard: &[Question]) -> Arc<Presence> {
-        let presence = Arc::new(Presence::new(Duration::from_secs(3_600)));
+        let presence = Presence::new(Duration::from_secs(3_600)).away_after(Duration::from_secs(10));
         let zero = Instant::now();
         for (began, ended, heard) in heard {
             let (began, ended) = (zero + Duration::from_millis(*began), zero + Duration::from_millis(*ended));
@@ -189,6 +205,25 @@ mod tests {
         assert_eq!(Heard::of(&Err(CallError::Credentials(String::new()))), Heard::Nothing);
         assert_eq!(Heard::of(&Err(CallError::TooLarge(1))), Heard::Answer);
         assert_eq!(Heard::of(&Err(CallError::TimedOut)), Heard::Silence);
+    }
+
+    /// A question that hangs tells of it before it ends; one that is slow while others are answered does not.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_silent_is_away_before_the_question_ends() {
+        let (presence, began) = (having(&[]).await, Instant::now());
+        presence.silence(began).await;
+        assert_eq!((presence.is_away(), began.elapsed().as_secs()), (true, 10));
+        let (presence, began) = (having(&[]).await, Instant::now());
+        let answers = async {
+            for _ in 0..3 {
+                sleep(Duration::from_secs(5)).await;
+                presence.note(Heard::Answer, Instant::now());
+            }
+        };
+        tokio::join!(presence.silence(began), answers);
+        assert_eq!((presence.is_away(), began.elapsed().as_secs()), (true, 25));
+        let never = tokio::time::timeout(Duration::from_secs(100), async { Presence::default().silence(Instant::now()).await });
+        never.await.expect_err("nothing that it said counts");
     }
 
     #[tokio::test(start_paused = true)]

@@ -183,6 +183,11 @@ fn objects_come_from_upstream() {
     for (flags, wanted) in wrongs {
         assert_eq!(wrong(&with(flags)), *wanted);
     }
+    let plain = serve(&with(&[PLAIN])).expect("valid").warnings;
+    let why = "the objects are a cluster's, whose API server decides who may use them";
+    assert_eq!(plain, [format!("--insecure-port=8001: every local user may read and write everything, although {why}")]);
+    let closed = wrong(&["--source=upstream", "--upstream-kubeconfig=k"]);
+    assert_eq!(closed, format!("no listener is open: the plain one is off because {why}; give --secure-port, or --insecure-port"));
     let impersonating = serve(&with(&["--upstream-impersonate", "--client-ca-file=c", "--requestheader-client-ca-file=r"])).expect("valid");
     assert!(impersonating.replica.is_some_and(|replica| replica.is_source && replica.impersonates));
     assert_eq!(wrong(&[LOCAL, "--upstream-impersonate"]), "--upstream-impersonate is for --source=upstream");

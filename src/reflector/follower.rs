@@ -286,7 +286,8 @@ impl Follower {
             answer => answer?,
         };
         let began = (!may_be_old(lines.headers())).then(Instant::now);
-        let (loaded, rest) = load::initial_events(&mut lines, &self.place, self.progress_of_load()).await?;
+        let loading = load::initial_events(&mut lines, &self.place, self.progress_of_load());
+        let (loaded, rest) = timeout(source.load_time, loading).await.map_err(|_| End::endless())??;
         self.loaded(loaded, began)?;
         drop(turn);
         self.take_lines(&mut lines, rest).await
@@ -296,7 +297,8 @@ impl Follower {
         let source = self.source.clone();
         let turn = source.loads.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
-        let loaded = load::list(&source, &self.place, self.progress_of_load()).await?;
+        let loading = load::list(&source, &self.place, self.progress_of_load());
+        let loaded = timeout(source.load_time, loading).await.map_err(|_| End::endless())??;
         self.loaded(loaded, Some(began))?;
         drop(turn);
         self.watch().await
@@ -550,6 +552,10 @@ fn watch_seconds() -> u64 {
 impl End {
     pub(crate) fn later(why: &str) -> Self {
         Self::Later(why.to_owned(), None)
+    }
+
+    fn endless() -> Self {
+        Self::later("it is still being loaded after a long time")
     }
 
     pub(crate) fn call(error: &CallError) -> Self {

@@ -232,6 +232,7 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progress
         if *revision.get_or_insert(at) != at {
             return Err(Lie(format!("a page of {at} in a list of another revision")).into());
         }
+        let is_empty = all.is_empty();
         let unknown = |(item, made): &(Item, Made)| made.as_ref().err().filter(|_| item.is_protobuf()).map(|broken| broken.why.clone());
         if let Some(why) = all.iter().find_map(unknown) {
             return Err(End::OnlyJson(why));
@@ -244,6 +245,9 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progress
         }
         if following == next {
             return Err(Lie("the same page again and again".to_owned()).into());
+        }
+        if is_empty {
+            return Err(Lie("a page without objects that is not the last one".to_owned()).into());
         }
         next = following;
     }

@@ -19,6 +19,8 @@ use model::{Revision, Storage};
 const LOADS_AT_ONCE: usize = 4;
 /// How long upstream may say that it has less than it had: one of several servers may be late. After that its etcd was restored from a backup.
 const RESTORED_AFTER: Duration = Duration::from_secs(60);
+/// How long a load may take. A watch is asked to last 10 minutes at most, and others wait for their turn.
+const LOAD_TIME: Duration = Duration::from_secs(900);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
 const PAGES_AT_ONCE: usize = 32;
 
@@ -38,6 +40,8 @@ pub struct Source {
     pub(crate) back: Notify,
     /// How long upstream says that it has less than it had, until that is believed.
     pub(crate) restored_after: Duration,
+    /// How long a load may take.
+    pub(crate) load_time: Duration,
 }
 
 /// Why upstream has no answer of use.
@@ -65,6 +69,7 @@ impl Source {
             ledger: Ledger::within(None),
             back: Notify::new(),
             restored_after: RESTORED_AFTER,
+            load_time: LOAD_TIME,
         })
     }
 

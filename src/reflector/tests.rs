@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::ledger::Ledger;
 use super::policy::Wanted;
 use super::{Policy, Reflectors, Source};
 use cache::cacher::{Handle, cacher};
@@ -22,6 +23,7 @@ use telemetry::Metrics;
 
 mod doubt;
 mod forms;
+mod lies;
 
 /// How long something may take that is to happen.
 const SOON: Duration = Duration::from_secs(30);
@@ -48,17 +50,37 @@ impl Bench {
         Self::within(None, policy, restored_after, react).await
     }
 
+    /// One that gives a load up after so long.
+    async fn loading_within(time: Duration, policy: Policy, react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static) -> Self {
+        let adjust = |source: &mut Source| source.load_time = time;
+        Self::adjusted(None, policy, adjust, react).await
+    }
+
     async fn within(
         budget: Option<u64>,
         policy: Policy,
         restored_after: Duration,
         react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
     ) -> Self {
+        let adjust = |source: &mut Source| {
+            source.restored_after = restored_after;
+            source.ledger = Ledger::within(budget);
+        };
+        Self::adjusted(None, policy, adjust, react).await
+    }
+
+    /// One that asks with a source like this, and trusts who has signed the certificate of the other server if there is one.
+    async fn adjusted(
+        other: Option<&Server>,
+        policy: Policy,
+        adjust: impl FnOnce(&mut Source),
+        react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
         let server = Server::start(react).await;
-        let trust = Trust::from_pem(server.ca_pem().as_bytes()).expect("an authority");
+        let trust = Trust::from_pem(other.unwrap_or(&server).ca_pem().as_bytes()).expect("an authority");
         let at = Kubeconfig::of_server(&server.url(), trust).expect("a server");
-        let mut source = Source::new(at, "/registry/").expect("a client").within(budget);
-        source.restored_after = restored_after;
+        let mut source = Source::new(at, "/registry/").expect("a client");
+        adjust(&mut source);
         let (reflectors, commands, _) = Reflectors::new(Arc::new(source), policy);
         tokio::spawn(reflectors.run());
         let storage = Arc::new(Storage::test_config_maps());

@@ -9,14 +9,18 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::IntGauge;
-
 use thiserror::Error;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 use super::connections::Address;
 
@@ -32,11 +36,17 @@ const BASE: usize = 16 << 10;
 /// A user, or the strangers of an address, may hold this part of what is left.
 const PART: usize = 2;
 
-/// Bytes with which requests may wait until somebody else says whose they are, of one address from which nobody is known yet.
+/// Bytes past their connections' [`BASE`] with which requests may wait until somebody else says whose they are, of one address from which nobody is known yet.
 const WAITING_BYTES_MAX: usize = 128 << 10;
 
-/// Requests that may wait so, of one user, or of the strangers of one address.
-const WAITING_MAX: usize = 256;
+/// Requests of which that is asked at once, of one user, or of the strangers of one address.
+const ASKED_MAX: usize = 256;
+
+/// Requests that wait so, asked about or not. A user, and the strangers of an address, may be half of those that are left.
+const WAITING_MAX: usize = 6 << 10;
+
+/// How long a request waits until it is asked about.
+const WAITING_TIME: Duration = Duration::from_secs(10);
 
 /// What a header counts besides its name and value: its place in a map that has room for as many again.
 const HEADER_BYTES: usize = 128;
@@ -81,12 +91,15 @@ struct Table {
     /// Only those who hold something.
     owners: HashMap<Owner, usize>,
     waiting: HashMap<Owner, Waiting>,
+    /// Of all owners.
+    waiting_count: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     count: usize,
     bytes: usize,
+    asked: Arc<Semaphore>,
 }
 
 /// The heads of one connection.
@@ -124,6 +137,8 @@ pub struct WaitingPlace {
     heads: Arc<Heads>,
     owner: Owner,
     bytes: usize,
+    /// Once it may be asked about.
+    asked: Option<OwnedSemaphorePermit>,
 }
 
 impl Heads {
@@ -228,22 +243,38 @@ impl Account {
         }
     }
 
-    /// A place to wait for somebody else who says whose a request is, of a head of this size.
+    /// A place to wait for somebody else who says whose a request is, of a head of this size. Comes when it may be asked about.
     ///
     /// # Errors
-    /// There is no room.
-    pub fn wait(&self, head: &Held) -> Result<WaitingPlace, Full> {
-        let (owner, bytes) = (self.state().owner.clone(), head.bytes.load(Ordering::Relaxed));
-        let mut table = self.heads.table();
-        let waiting = table.waiting.get(&owner).copied().unwrap_or_default();
+    /// There is no room, or it was not to be asked about in time.
+    pub async fn wait(&self, head: &Held) -> Result<WaitingPlace, Full> {
+        let (mut place, asked) = self.queue(head)?;
+        let permit = timeout(WAITING_TIME, asked.acquire_owned()).await.map_err(|_| Full::TooManyWait)?;
+        place.asked = Some(permit.expect("the semaphore is never closed"));
+        Ok(place)
+    }
+
+    fn queue(&self, head: &Held) -> Result<(WaitingPlace, Arc<Semaphore>), Full> {
+        let (owner, past) = {
+            let state = self.state();
+            (state.owner.clone(), past_base(state.held))
+        };
+        let bytes = head.bytes.load(Ordering::Relaxed).min(past);
         let bytes_max = if matches!(owner, Owner::Strangers(_)) { WAITING_BYTES_MAX } else { usize::MAX };
+        let mut table = self.heads.table();
+        let all = table.waiting_count;
+        let (count, held) = table.waiting.get(&owner).map_or((0, 0), |waiting| (waiting.count, waiting.bytes));
         // Who waits alone may have a head as large as any.
-        let has_room = waiting.count == 0 || waiting.count < WAITING_MAX && waiting.bytes.saturating_add(bytes) <= bytes_max;
-        if !has_room {
+        let has_room = count == 0 || count < WAITING_MAX.saturating_sub(all) / PART && held.saturating_add(bytes) <= bytes_max;
+        if !has_room || all == WAITING_MAX {
             return Err(Full::TooManyWait);
         }
-        table.waiting.insert(owner.clone(), Waiting { count: waiting.count + 1, bytes: waiting.bytes + bytes });
-        Ok(WaitingPlace { heads: self.heads.clone(), owner, bytes })
+        table.waiting_count += 1;
+        let new = || Waiting { count: 0, bytes: 0, asked: Arc::new(Semaphore::new(ASKED_MAX)) };
+        let waiting = table.waiting.entry(owner.clone()).or_insert_with(new);
+        (waiting.count, waiting.bytes) = (count + 1, held + bytes);
+        let asked = waiting.asked.clone();
+        Ok((WaitingPlace { heads: self.heads.clone(), owner, bytes, asked: None }, asked))
     }
 
     /// Holds more. False: that is too much, and nothing is done unless it `must`.
@@ -314,7 +345,9 @@ impl Drop for Held {
 
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
+        drop(self.asked.take());
         let mut table = self.heads.table();
+        table.waiting_count -= 1;
         let Some(waiting) = table.waiting.get_mut(&self.owner) else { return };
         waiting.count -= 1;
         waiting.bytes -= self.bytes;
@@ -447,23 +480,51 @@ mod tests {
         assert!(heads.table().owners.is_empty());
     }
 
-    #[test]
-    fn nobody_unknown_waits_with_much() {
+    #[tokio::test(start_paused = true)]
+    async fn nobody_unknown_waits_with_much() {
         let heads = Heads::of(1 << 30, gauge());
         let (first, second) = (stranger(&heads, 1), stranger(&heads, 1));
         let large = first.read(&request(200 << 10)).with(0).expect("room");
+        let base = second.read(&request(BASE)).with(0).expect("room");
         let small = second.read(&request(1 << 10)).with(0).expect("room");
-        let alone = first.wait(&large).expect("a head as large as any waits alone");
-        assert_eq!(second.wait(&small).expect_err("it is the same address"), Full::TooManyWait);
-        assert!(stranger(&heads, 2).wait(&small).is_ok(), "another address waits");
+        let alone = first.wait(&large).await.expect("a head as large as any waits alone");
+        assert_eq!(second.wait(&small).await.expect_err("it is the same address"), Full::TooManyWait);
+        assert!(stranger(&heads, 2).wait(&small).await.is_ok(), "another address waits");
         drop(alone);
-        let waiting: Vec<_> = std::iter::from_fn(|| second.wait(&small).ok()).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| second.queue(&small).ok()).collect();
         assert_eq!(waiting.len(), WAITING_BYTES_MAX >> 10);
         let jane = user(&heads, "jane");
-        let known: Vec<_> = std::iter::from_fn(|| jane.wait(&large).ok()).collect();
-        assert_eq!(known.len(), WAITING_MAX, "whoever is known is limited in number");
-        drop((waiting, known));
-        assert!(heads.table().waiting.is_empty());
+        let known: Vec<_> = std::iter::from_fn(|| jane.queue(&large).ok()).collect();
+        assert_eq!(known.len(), (WAITING_MAX - waiting.len()) / (PART + 1), "whoever is known is limited in number");
+        drop((waiting, known, base));
+        assert!(heads.table().waiting.is_empty() && heads.table().waiting_count == 0);
+    }
+
+    /// The first clients of a server come all at once, often from one address, and nothing is known of any of them: they wait for their turn.
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_of_strangers_waits() {
+        const CROWD: usize = 2_000;
+        let heads = Heads::of(1 << 30, gauge());
+        let waits = (0..CROWD).map(|_| {
+            let account = stranger(&heads, 1);
+            async move {
+                let head = account.read(&request(4 << 10)).with(0).expect("room");
+                let place = account.wait(&head).await?;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, Full>(drop(place))
+            }
+        });
+        let waited = futures_util::future::join_all(waits).await;
+        assert_eq!(waited.iter().filter(|waited| waited.is_ok()).count(), CROWD);
+        // Who is not asked about in time is told to come again.
+        let account = stranger(&heads, 1);
+        let head = account.read(&request(1 << 10)).with(0).expect("room");
+        let asked: Vec<_> = futures_util::future::join_all((0..ASKED_MAX).map(|_| account.wait(&head))).await;
+        let began = tokio::time::Instant::now();
+        assert_eq!(account.wait(&head).await.expect_err("nobody is done"), Full::TooManyWait);
+        assert_eq!((began.elapsed(), asked.len()), (WAITING_TIME, ASKED_MAX));
+        drop(asked);
+        assert!(heads.table().waiting.is_empty() && heads.table().waiting_count == 0);
     }
 
     #[test]

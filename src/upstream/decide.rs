@@ -60,11 +60,13 @@ pub enum Reason {
     Behind,
     /// Its memory, which comes from upstream, was not proven to be as new in time; or upstream alone has what is asked for.
     Unproven,
+    /// A watch goes on from before what its memory reaches back to.
+    Forgotten,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Self::Write,
         Self::Document,
         Self::NotServed,
@@ -75,6 +77,7 @@ impl Reason {
         Self::Subresource,
         Self::Behind,
         Self::Unproven,
+        Self::Forgotten,
     ];
 
     /// As metrics and logs say it.
@@ -91,6 +94,7 @@ impl Reason {
             Self::Subresource => "subresource",
             Self::Behind => "behind",
             Self::Unproven => "unproven",
+            Self::Forgotten => "forgotten",
         }
     }
 }

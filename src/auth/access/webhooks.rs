@@ -68,30 +68,55 @@ impl Webhooks {
     pub(super) async fn ask(&self, open: &Open, asker: String, until: Instant) -> Result<Verdict, TooMany> {
         let (webhook, question) = (&open.webhook, &open.question);
         let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return Ok(webhook.failed("nobody knows where it is")) };
-        let before = server.last.lock().get(&asker, &question.digest(), Instant::now());
-        if let Some(verdict) = before.clone().filter(|_| server.presence.is_away()) {
-            let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
-            server.presence.clone().probe(move || async move { server.verdict(&webhook, &question).await });
+        let began = Instant::now();
+        let before = server.last.lock().get(&asker, &question.digest(), began);
+        let asking = || Asking { server: server.clone(), webhook: webhook.clone(), question: question.clone(), asker: asker.clone() };
+        let is_away = server.presence.is_away();
+        if let Some(verdict) = before.clone().filter(|_| is_away) {
+            let asking = asking();
+            server.presence.probe(move || async move { asking.verdict().await });
             return Ok(verdict);
         }
         let asked = server.flights.get(question.digest(), asker.clone(), question.bytes(), until, || {
-            let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
-            async move { server.presence.ask(before.is_some(), || server.verdict(&webhook, &question)).await }
+            let (asking, has_before) = (asking(), before.is_some());
+            async move { asking.server.presence.ask(has_before, || asking.verdict()).await }
         });
-        let (answer, is_away) = asked.await.inspect_err(|error| {
-            tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
-        })?;
-        let (now, mut last) = (Instant::now(), server.last.lock());
-        Ok(match answer {
-            Ok(verdict) => {
-                last.put(&asker, question.digest(), &verdict, now, now + server.presence.counts_for());
-                verdict
-            }
-            Err(why) => {
-                let before = if is_away { last.get(&asker, &question.digest(), now) } else { None };
-                before.unwrap_or_else(|| webhook.failed(&why))
-            }
-        })
+        // What is answered later than that counts from then on.
+        let asked = tokio::select! {
+            biased;
+            asked = asked => Some(asked),
+            () = server.presence.silence(began), if before.is_some() || is_away => None,
+        };
+        let (answer, is_away) = match asked {
+            Some(asked) => asked.inspect_err(|error| {
+                tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
+            })?,
+            None => (Err("it does not answer".into()), true),
+        };
+        Ok(answer.unwrap_or_else(|why| {
+            let before = if is_away { server.last.lock().get(&asker, &question.digest(), Instant::now()) } else { None };
+            before.unwrap_or_else(|| webhook.failed(&why))
+        }))
+    }
+}
+
+/// A question for a webhook, with what is kept of its answer whether or not somebody still waits for it.
+struct Asking {
+    server: Arc<Server>,
+    webhook: Arc<Webhook>,
+    question: Question,
+    asker: String,
+}
+
+impl Asking {
+    /// Asks, and keeps what is said.
+    async fn verdict(&self) -> (Answer, Heard) {
+        let (answer, heard) = self.server.verdict(&self.webhook, &self.question).await;
+        if let Ok(verdict) = &answer {
+            let now = Instant::now();
+            self.server.last.lock().put(&self.asker, self.question.digest(), verdict, now, now + self.server.presence.counts_for());
+        }
+        (answer, heard)
     }
 }
 
@@ -214,6 +239,29 @@ mod tests {
         }
         away.store(true, Ordering::Relaxed);
         assert_eq!(decided(&counting, "/a").await, (Decision::NoOpinion, false), "what was taken away stays so");
+    }
+
+    /// Nobody waits for a silent server longer than until it counts as away; what it says later counts from then on.
+    #[tokio::test]
+    async fn a_silent_server_is_not_waited_for() {
+        let says = Arc::new(Mutex::new(Reaction::json(&serde_json::json!({"status": {"allowed": true}}))));
+        let react = says.clone();
+        let other = Other::start(move |_| react.lock().clone()).await;
+        let asker = Asker::counting_on(&other, Presence::new(Duration::from_secs(60)).away_after(Duration::from_millis(300)));
+        let decided = async |path: &str| {
+            let began = Instant::now();
+            let verdict = asker.ask("jane", path, Duration::from_secs(60)).await.expect("there is room");
+            assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+            (verdict.decision, verdict.error.is_some())
+        };
+        assert_eq!(decided("/a").await, (Decision::Allow, false));
+        let refused = Reaction::json(&serde_json::json!({"status": {"allowed": false}}));
+        *says.lock() = Reaction::After(Duration::from_millis(1_500), Box::new(refused));
+        assert_eq!(decided("/a").await, (Decision::Allow, false), "it has not said anything yet");
+        assert_eq!(decided("/b").await, (Decision::NoOpinion, true), "it was never asked");
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        *says.lock() = Reaction::Drop;
+        assert_eq!(decided("/a").await, (Decision::NoOpinion, false), "it has said so meanwhile");
     }
 
     #[tokio::test]

@@ -36,6 +36,8 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 /// How long a question to the host cluster may take, and how long its answer is kept (kube-apiserver's numbers for servers that delegate).
 const CLUSTER_TIME_MAX: Duration = Duration::from_secs(10);
 const CLUSTER_KEEPS: Duration = Duration::from_secs(10);
+/// What is told of a token that the server has not named before, while it is away.
+const AWAY: &str = "the server that knows whose a token is does not answer";
 const WEBHOOK_FLAG: &str = "--authentication-token-webhook-config-file";
 
 /// Whom to ask.
@@ -51,12 +53,32 @@ pub(super) struct TokenReviewer {
     server: Arc<Server>,
     /// What comes of a question, and whether the server is away if it is nothing.
     flights: SingleFlight<TokenKey, IpAddr, (Asked, bool)>,
+    presence: Arc<Presence>,
+    answers: Arc<Answers>,
+}
+
+/// What was answered, until it is over.
+struct Answers {
     /// Whom it named last, for when there is no answer; nobody where it took that back.
     before: Mutex<Recent<TokenKey, Option<AuthenticatedUser>, Instant>>,
-    presence: Arc<Presence>,
     users: Mutex<Recent<TokenKey, AuthenticatedUser, Instant>>,
     nobody: Mutex<Recent<TokenKey, (), Instant>>,
     keeps: Duration,
+    /// How long what is in `before` counts.
+    counts_for: Duration,
+}
+
+/// A question about a token, with what is kept of its answer whether or not somebody still waits for it.
+#[derive(Clone)]
+struct Question {
+    server: Arc<Server>,
+    answers: Arc<Answers>,
+    key: TokenKey,
+    body: Bytes,
+    wanted: Vec<String>,
+    api: Vec<String>,
+    /// How long the token lasts by its own word.
+    ends: Option<Instant>,
 }
 
 struct Server {
@@ -97,7 +119,8 @@ impl TokenReviewer {
         let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
         let (users, nobody) = (Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)), Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)));
         let before = Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX));
-        TokenReviewer { server: Arc::new(server), flights, before, presence, users, nobody, keeps }
+        let answers = Arc::new(Answers { before, users, nobody, keeps, counts_for: presence.counts_for() });
+        TokenReviewer { server: Arc::new(server), flights, presence, answers }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
@@ -114,68 +137,95 @@ impl TokenReviewer {
     ) -> Result<Reviewed, TooMany> {
         let key = token_key(token, Some(wanted), 0);
         let now = Instant::now();
-        if let Some(authenticated) = self.users.lock().get(&key, now) {
-            return Ok(Ok(Some(authenticated.clone())));
-        }
-        if self.nobody.lock().get(&key, now).is_some() {
-            return Ok(Ok(None));
+        if let Some(known) = self.answers.known(&key, now) {
+            return Ok(Ok(known));
         }
         let texts = wanted.iter().map(String::len).sum::<usize>();
         let bytes = token.len() + 2 * (texts + size_of_val(wanted));
-        let question = |server: Arc<Server>| {
-            let (body, wanted, api) = (server.version.review(token, wanted), wanted.to_vec(), api.to_vec());
-            (server, body, wanted, api)
+        let question = || Question {
+            server: self.server.clone(),
+            answers: self.answers.clone(),
+            key,
+            body: self.server.version.review(token, wanted),
+            wanted: wanted.to_vec(),
+            api: api.to_vec(),
+            ends: lasts(token).map(|left| now + left),
         };
-        let before = self.before.lock().get(&key, now).cloned();
+        let (before, is_away) = (self.answers.before.lock().get(&key, now).cloned(), self.presence.is_away());
         let has_before = before.is_some();
-        if let Some(before) = before.filter(|_| self.presence.is_away()) {
+        if let Some(before) = before.filter(|_| is_away) {
             self.presence.probe(|| {
-                let (server, body, wanted, api) = question(self.server.clone());
-                async move { server.ask(body, &wanted, &api).await }
+                let question = question();
+                async move { question.ask().await }
             });
             return Ok(Ok(before));
         }
         let asked = self.flights.get(key, client, bytes, until, || {
-            let (presence, (server, body, wanted, api)) = (self.presence.clone(), question(self.server.clone()));
-            async move { presence.ask(has_before, || server.ask(body.clone(), &wanted, &api)).await }
+            let (presence, question) = (self.presence.clone(), question());
+            async move { presence.ask(has_before, || question.ask()).await }
         });
-        let ((reviewed, is_judged), is_away) = asked.await.inspect_err(|error| {
-            tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
-        })?;
-        let (now, until) = self.kept_from_now();
-        match &reviewed {
+        // What is answered later than that counts from then on.
+        let asked = tokio::select! {
+            biased;
+            asked = asked => Some(asked),
+            () = self.presence.silence(now), if has_before || is_away => None,
+        };
+        let ((reviewed, is_judged), is_away) = match asked {
+            Some(asked) => asked.inspect_err(|error| {
+                tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
+            })?,
+            None => ((Err(AWAY.to_owned()), false), true),
+        };
+        match reviewed {
+            Err(why) if is_away && !is_judged => Ok(self.answers.before.lock().get(&key, Instant::now()).cloned().ok_or(why)),
+            reviewed => Ok(reviewed),
+        }
+    }
+}
+
+impl Answers {
+    /// Whose token it is, if it is anybody's, when that was answered lately.
+    fn known(&self, key: &TokenKey, now: Instant) -> Option<Option<AuthenticatedUser>> {
+        if let Some(authenticated) = self.users.lock().get(key, now) {
+            return Some(Some(authenticated.clone()));
+        }
+        self.nobody.lock().get(key, now).map(|()| None)
+    }
+
+    /// Keeps what was answered about a token that lasts until then.
+    fn keep(&self, key: TokenKey, (reviewed, is_judged): &Asked, ends: Option<Instant>) {
+        let now = Instant::now();
+        match reviewed {
             Ok(Some(authenticated)) => {
-                self.users.lock().put(key, authenticated.clone(), authenticated.bytes(), now, Some(until));
-                let until = now + lasts(token).map_or(self.presence.counts_for(), |left| left.min(self.presence.counts_for()));
+                self.users.lock().put(key, authenticated.clone(), authenticated.bytes(), now, Some(now + self.keeps));
+                let counts = now + self.counts_for;
+                let until = ends.map_or(counts, |ends| ends.min(counts));
                 self.before.lock().put(key, Some(authenticated.clone()), authenticated.bytes(), now, Some(until));
             }
             Ok(None) => {
-                self.nobody.lock().put(key, (), 0, now, Some(until));
+                self.nobody.lock().put(key, (), 0, now, Some(now + self.keeps));
                 self.take_back(key, now);
             }
-            Err(_) if is_judged => self.take_back(key, now),
-            Err(_) if is_away => {
-                if let Some(before) = self.before.lock().get(&key, now) {
-                    return Ok(Ok(before.clone()));
-                }
-            }
+            Err(_) if *is_judged => self.take_back(key, now),
             Err(_) => {}
         }
-        Ok(reviewed)
     }
 
     /// Notes that a token is nobody's any longer, if it was somebody's: strangers' tokens push out nobody's.
     fn take_back(&self, key: TokenKey, now: Instant) {
         let mut before = self.before.lock();
         if before.get(&key, now).is_some() {
-            before.put(key, None, 0, now, Some(now + self.presence.counts_for()));
+            before.put(key, None, 0, now, Some(now + self.counts_for));
         }
     }
+}
 
-    /// Now, and when an answer of now is over.
-    fn kept_from_now(&self) -> (Instant, Instant) {
-        let now = Instant::now();
-        (now, now + self.keeps)
+impl Question {
+    /// Asks the server, and keeps what it says.
+    async fn ask(&self) -> (Asked, Heard) {
+        let (asked, heard) = self.server.ask(self.body.clone(), &self.wanted, &self.api).await;
+        self.answers.keep(self.key, &asked, self.ends);
+        (asked, heard)
     }
 }
 
@@ -183,9 +233,10 @@ impl TokenReviewer {
 impl TokenReviewer {
     /// As if so many strangers' tokens had been nobody's.
     pub(super) fn strangers(&self, count: usize) {
-        let (now, until) = self.kept_from_now();
+        let now = Instant::now();
         for nth in 0..count {
-            self.nobody.lock().put(token_key(&nth.to_string(), None, 0), (), 0, now, Some(until));
+            let until = Some(now + self.answers.keeps);
+            self.answers.nobody.lock().put(token_key(&nth.to_string(), None, 0), (), 0, now, until);
         }
     }
 }
@@ -355,7 +406,7 @@ mod tests {
             let kubeconfig = Kubeconfig::read("--a-flag", file.path()).expect("good");
             let presence = Presence::new(Duration::from_secs(60)).away_after(Duration::from_millis(300));
             let mut reviewer = TokenReviewer::new(Way::Cluster(&kubeconfig, presence)).expect("a reviewer");
-            reviewer.keeps = Duration::ZERO;
+            Arc::get_mut(&mut reviewer.answers).expect("nobody asks yet").keeps = Duration::ZERO;
             Self { says, other, reviewer }
         }
 
@@ -445,6 +496,28 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(5) && bench.other.asked().len() == asked + 1, "{}", bench.other.asked().len());
     }
 
+    /// Whoever was named before waits for a silent server only until it counts as away, a stranger then as long; what it says later counts from then on.
+    #[tokio::test]
+    async fn a_silent_server_is_not_waited_for() {
+        let bench = Bench::new().await;
+        bench.says_jane();
+        assert_eq!(bench.who("t").await, jane());
+        *bench.says.lock() = Reaction::Hang;
+        let began = Instant::now();
+        assert_eq!(bench.who("t").await, jane());
+        assert_eq!(bench.who("u").await, Err(AWAY.to_owned()));
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        let bench = Bench::new().await;
+        bench.says_jane();
+        assert_eq!(bench.who("t").await, jane());
+        let refused = Reaction::json(&json!({"status": {"authenticated": false}}));
+        *bench.says.lock() = Reaction::After(Duration::from_millis(1_500), Box::new(refused));
+        assert_eq!(bench.who("t").await, jane(), "it has not said anything yet");
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        bench.is_away();
+        assert_eq!(bench.who("t").await, Ok(None), "it has said so meanwhile");
+    }
+
     /// A token does not outlast its own word, and what is no such token lasts.
     #[tokio::test]
     async fn a_token_ends_when_it_says() {
@@ -469,7 +542,7 @@ mod tests {
         let bench = Bench::new().await;
         bench.says(&json!({"authenticated": false}));
         assert_eq!(bench.who("t").await, Ok(None));
-        assert!(bench.reviewer.before.lock().is_empty());
+        assert!(bench.reviewer.answers.before.lock().is_empty());
     }
 
     #[test]

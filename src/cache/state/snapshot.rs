@@ -170,6 +170,10 @@ impl Fed {
     /// Notes whether the source brings the resource at all: if not, nobody is to wait for it.
     pub fn decline(&self, is_so: bool) {
         self.source.declined.store(usize::from(is_so), Ordering::Relaxed);
+        if is_so {
+            // Whoever waits for it need not wait on.
+            self.grew.notify_waiters();
+        }
     }
 
     /// Returns whether the source does not bring the resource.

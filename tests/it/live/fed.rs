@@ -1,6 +1,10 @@
 //! A server that is fed by a kube-apiserver, without etcd: its answers are newer than any write before them, it goes on while upstream is away, and says so.
 
-use std::{env, path::PathBuf, process::Command, time::Duration};
+mod acting;
+mod first;
+mod scope;
+
+use std::{env, net::SocketAddr, path::PathBuf, process::Command, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -8,15 +12,50 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     Outcome, free_address,
     gate::{Gate, Network},
-    peers::Site,
+    peers::{Running, Site},
 };
 use crate::{alone::asked, client::Client};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// How long it may take until memory is known to be old, or follows again: pauses between tries are up to a minute.
 const NOTICED: Duration = Duration::from_secs(90);
+/// How long upstream's answer about a token counts while it answers.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// How long a read from memory may take: before it is known that upstream is away, and then.
+const AT_FIRST: Duration = Duration::from_secs(4);
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// Between two looks at what is to happen soon.
+const SOON: Duration = Duration::from_millis(100);
 /// Writes, each of which is read at once.
 const WRITES: usize = 30;
+
+/// A server that is fed by a kube-apiserver through a network that can be cut. They are ended in the order of the fields.
+struct Fed {
+    _ours: Running,
+    _theirs: Running,
+    _etcd: Running,
+    gate: Gate,
+    site: Site,
+    ours_at: SocketAddr,
+    theirs_at: SocketAddr,
+}
+
+impl Fed {
+    /// One with these flags more, when it is ready.
+    async fn start(flags: impl FnOnce(&Site) -> Vec<String>) -> Result<Self, Box<dyn std::error::Error>> {
+        let programs = env::var_os("WATCHCACHE_TEST_PEERS").map(PathBuf::from).ok_or("WATCHCACHE_TEST_PEERS is not set")?;
+        let site = Site::prepare(&programs)?;
+        let (etcd, etcd_at) = site.etcd()?;
+        let (theirs, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
+        theirs.ready(&site.client(theirs_at)).await?;
+        let (gate, ours_at) = (Gate::before(theirs_at).await?, free_address()?);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.args(["serve", "--insecure-port=0"]).args(site.fed_by(gate.address)?).args(site.listening(ours_at)).args(flags(&site));
+        let ours = site.start("watchcache", command)?;
+        ours.ready(&site.client(ours_at)).await?;
+        Ok(Self { _ours: ours, _theirs: theirs, _etcd: etcd, gate, site, ours_at, theirs_at })
+    }
+}
 
 async fn create(client: &Client, name: &str) -> Outcome {
     let map = json!({"metadata": {"name": name}});
@@ -33,17 +72,10 @@ async fn names(client: &Client, query: &str) -> Result<Vec<String>, Box<dyn std:
 #[tokio::test]
 #[ignore = "needs etcd and kube-apiserver: WATCHCACHE_TEST_PEERS"]
 async fn fed_by_an_api_server() -> Outcome {
-    let programs = env::var_os("WATCHCACHE_TEST_PEERS").map(PathBuf::from).ok_or("WATCHCACHE_TEST_PEERS is not set")?;
-    let site = Site::prepare(&programs)?;
-    let (_etcd, etcd_at) = site.etcd()?;
-    let (kube, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
-    kube.ready(&site.client(theirs_at)).await?;
-    let (gate, ours_at) = (Gate::before(theirs_at).await?, free_address()?);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-    command.args(["serve", "--insecure-port=0"]).args(site.fed_by(gate.address)?).args(site.listening(ours_at));
-    let running = site.start("watchcache", command)?;
+    let fed = Fed::start(|_| Vec::new()).await?;
+    let Fed { site, gate, ours_at, theirs_at, .. } = &fed;
+    let (ours_at, theirs_at) = (*ours_at, *theirs_at);
     let (ours, theirs) = (site.client(ours_at), site.client(theirs_at));
-    running.ready(&ours).await?;
 
     // Who has no rights upstream has none here, but to read what there is.
     let (jane, started) = (site.client_of(ours_at, "janetoken"), site.client_of(ours_at, "janetoken"));
@@ -72,6 +104,8 @@ async fn fed_by_an_api_server() -> Outcome {
     let watch = ours.watch(&target).await.map_err(|error| format!("a watch: {error}"))?;
     let mut watch = watch.map_err(|answer| format!("a watch: {answer:?}"))?;
 
+    scope::changes(&ours, &theirs).await?;
+
     // Upstream is gone: what may be old is answered and told to be old, the rest is not answered as if it were new.
     gate.set(Network::Cut);
     let began = Instant::now();
@@ -86,6 +120,13 @@ async fn fed_by_an_api_server() -> Outcome {
         sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(ours.fetch(MAPS).await?.status, 503);
+    // Of a token that upstream was not asked about for a while it is asked again, and not waited for.
+    sleep(ASKED_AGAIN_AFTER).await;
+    for most in [AT_FIRST, AT_ONCE] {
+        let began = Instant::now();
+        assert_eq!(ours.fetch(&format!("{MAPS}?resourceVersion=0")).await?.status, 200);
+        assert!(began.elapsed() < most, "a read from memory took {:?}", began.elapsed());
+    }
     for client in [&ours, &started] {
         let kept = client.fetch("/apis").await?;
         assert_eq!(kept.status, 200, "{}", String::from_utf8_lossy(&kept.body));
