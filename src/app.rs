@@ -80,6 +80,9 @@ use storage::write::{
 use store::StoreError;
 use telemetry::Metrics;
 
+/// How long the controllers may take to end.
+const RELEASED_WITHIN: Duration = Duration::from_secs(1);
+
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
 
@@ -238,6 +241,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     }
     let has_roles = Arc::<AtomicBool>::default();
     let standing = Arc::<ArcSwapOption<_>>::default();
+    let (end, ending) = sync::watch::channel(false);
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
     let controllers = Controllers {
         etcd: etcds.main().clone(),
@@ -258,9 +262,16 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         advertised: advertised::find(&config.listeners),
         authenticator: authenticator.clone(),
         shares_etcd: !backend.is_embedded(),
-        keeping: Keeping { selection: config.controllers.clone(), root_ca, issuer: token_issuer.clone(), standing: standing.clone() },
+        stopping: ending,
+        keeping: Keeping {
+            selection: config.controllers.clone(),
+            identity: format!("watchcache_{}", uuid::Uuid::new_v4()),
+            root_ca,
+            issuer: token_issuer.clone(),
+            standing: standing.clone(),
+        },
     };
-    let controllers = tokio::spawn(controllers.run(told));
+    let mut controllers = tokio::spawn(controllers.run(told));
     // Where others ask for the keys of tokens. Those of a cluster that this server extends, or is in front of, ask that cluster's.
     let is_asked = config.aggregated.is_none() && config.replica.is_none();
     let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| is_asked);
@@ -381,10 +392,14 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         tracing::info!(delay = ?config.times.shutdown_delay, "requests are answered for a while longer, until nobody sends them here any more");
         tokio::time::sleep(config.times.shutdown_delay).await;
     }
+    // Those that share an etcd give up their Lease. They may have ended long ago.
+    let _ = end.send(true);
+    if tokio::time::timeout(RELEASED_WITHIN, &mut controllers).await.is_err() {
+        controllers.abort();
+    }
     // Without a feed the cachers end, and with them every stream, cleanly.
     feed_task.abort();
     probe.abort();
-    controllers.abort();
     // The listeners may have stopped already; then there is nobody to tell.
     let _ = stop.send(true);
     if !listeners_ended {

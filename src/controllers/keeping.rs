@@ -20,6 +20,8 @@ pub struct Keeping {
     pub selection: Selection,
     /// The authorities in `kube-root-ca.crt`, PEM; none are published without.
     pub root_ca: Option<String>,
+    /// What this server is called where it agrees with others: a name that no other process has.
+    pub identity: String,
     /// Signs the tokens in Secrets; there are none without.
     pub issuer: Option<Arc<Issuer>>,
     /// Who runs the controllers now, for health checks; none where nobody is asked to.

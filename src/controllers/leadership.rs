@@ -106,7 +106,7 @@ impl Sighting {
 /// Follows both Leases for ever, and tells who works.
 pub(super) async fn run(controllers: &Controllers, standing: &watch::Sender<Standing>) {
     let Some(leases) = controllers.resources.load().find("coordination.k8s.io", "v1", "leases").cloned() else { return };
-    let me = format!("watchcache_{}", uuid::Uuid::new_v4());
+    let me = &*controllers.keeping.identity;
     let (mut theirs, mut renewed) = (None::<Sighting>, None::<Instant>);
     let mut peers = None::<Sighting>;
     let tell = |now: Standing| {
@@ -145,7 +145,7 @@ pub(super) async fn run(controllers: &Controllers, standing: &watch::Sender<Stan
             now + PAUSE
         } else {
             peers = sighting(controllers, &leases, OURS, peers, now);
-            let peer = peers.as_ref().filter(|seen| seen.spec.holder_identity.as_deref() != Some(&*me));
+            let peer = peers.as_ref().filter(|seen| seen.spec.holder_identity.as_deref() != Some(me));
             if let Some(ends) = peer.and_then(|seen| seen.holds_until(now)) {
                 tell(Standing::Peers);
                 renewed = None;
@@ -154,7 +154,7 @@ pub(super) async fn run(controllers: &Controllers, standing: &watch::Sender<Stan
                 renewed.unwrap_or(now) + RENEW_EVERY
             } else {
                 let ended = peer.map(|seen| seen.revision);
-                let taken = timeout(RENEW_EVERY, take(controllers, &leases, &me, ended)).await;
+                let taken = timeout(RENEW_EVERY, take(controllers, &leases, me, ended)).await;
                 match taken.unwrap_or_else(|_| Err(WriteError::NotYet("etcd does not answer in time".to_owned()))) {
                     Ok(true) => {
                         // What others see is later than the moment before it was asked for.
@@ -221,6 +221,24 @@ async fn take(controllers: &Controllers, leases: &Arc<Resource>, me: &str, ended
     }
 }
 
+/// Gives up our Lease if it is ours, so that another server need not wait for its end.
+pub(super) async fn release(controllers: &Controllers) {
+    let leases = controllers.built_in("coordination.k8s.io", "leases");
+    let Some(leases) = leases.filter(|_| controllers.shares_etcd && !controllers.keeping.selection.is_empty()) else { return };
+    let me = &*controllers.keeping.identity;
+    if let Err(error) = controllers.writer.amend(&place(&leases, OURS), |lease| released(lease, me)).await {
+        tracing::debug!(%error, "the Lease of the controllers cannot be released");
+    }
+}
+
+/// The Lease with nobody who holds it, if we did.
+fn released(lease: &Value, me: &str) -> Option<Value> {
+    let mut new = lease.clone();
+    let holder = new.pointer_mut("/spec/holderIdentity").filter(|holder| **holder == me)?;
+    *holder = "".into();
+    Some(new)
+}
+
 /// The Lease as we hold it; none if somebody else does.
 fn claimed(lease: &Value, me: &str, ended: Option<Revision>, now: &str) -> Option<Value> {
     let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or("");
@@ -278,6 +296,8 @@ mod tests {
         assert_eq!(taken("", None).as_ref(), Some(&new));
         assert_eq!(taken("b", Some(Revision(7))).as_ref(), Some(&new), "as it was when it had ended");
         assert_eq!((taken("b", Some(Revision(6))), taken("b", None)), (None, None), "renewed meanwhile, or never seen to end");
+        assert_eq!(released(&lease("me"), "me"), Some(lease("")));
+        assert_eq!(released(&lease("b"), "me"), None);
         let renewed = json!({"holderIdentity": "me", "leaseTransitions": 3, "renewTime": "now", "leaseDurationSeconds": 15});
         assert_eq!(taken("me", None), Some(renewed));
     }

@@ -37,7 +37,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use detection::Neighbour;
 pub use keeping::Keeping;
@@ -87,6 +87,8 @@ pub struct Controllers {
     pub shares_etcd: bool,
     /// The controllers of `--controllers`.
     pub keeping: Keeping,
+    /// Becomes true when the process is stopping.
+    pub stopping: watch::Receiver<bool>,
 }
 
 /// What this server adds to a cluster.
@@ -107,7 +109,7 @@ pub struct Advertised {
 }
 
 impl Controllers {
-    /// Runs until it is dropped, and tells first whether writes are done; on the etcd of a kube-apiserver it does nothing, for that server does it.
+    /// Runs until it is dropped or the process is stopping, and tells first whether writes are done; on the etcd of a kube-apiserver it does nothing, for that server does it.
     pub async fn run(self, told: oneshot::Sender<Permission>) {
         // A replica need not see its kube-apiserver to know of it.
         let neighbour = if self.is_replica { Neighbour::KubeApiserver } else { detection::learn(&self.etcd, &self.prefix).await };
@@ -127,27 +129,47 @@ impl Controllers {
         }
         if let Some(extension) = &self.extension {
             // All else is the host's.
-            tokio::join!(
-                detection::watch(&self),
-                compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
-                definitions::run(&self),
-                directory::run(&self, extension),
-            );
+            let all = async {
+                tokio::join!(
+                    detection::watch(&self),
+                    compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
+                    definitions::run(&self),
+                    directory::run(&self, extension),
+                );
+            };
+            let mut stopping = self.stopping.clone();
+            tokio::select! {
+                () = all => {}
+                () = ended(&mut stopping) => {}
+            }
             return;
         }
         let this = Arc::new(self);
         tracing::info!(
             "not all writes are validated yet: custom resources not against their schemas, built-in types only in metadata and field types"
         );
-        tokio::join!(
-            detection::watch(&this),
-            compaction::run_all(&this.etcd, &this.etcds_apart, this.compaction_interval),
-            namespaces::run(&this),
-            kubernetes::run(&this),
-            authentication::run(&this),
-            definitions::run(&this),
-            rbac::run(&this),
-            keeping::run(&this),
-        );
+        let all = async {
+            tokio::join!(
+                detection::watch(&this),
+                compaction::run_all(&this.etcd, &this.etcds_apart, this.compaction_interval),
+                namespaces::run(&this),
+                kubernetes::run(&this),
+                authentication::run(&this),
+                definitions::run(&this),
+                rbac::run(&this),
+                keeping::run(&this),
+            );
+        };
+        let mut stopping = this.stopping.clone();
+        tokio::select! {
+            () = all => {}
+            () = ended(&mut stopping) => leadership::release(&this).await,
+        }
     }
+}
+
+/// Ends when the process is stopping.
+async fn ended(stopping: &mut watch::Receiver<bool>) {
+    // One who is gone cannot tell, and is stopping as well.
+    drop(stopping.wait_for(|stopping| *stopping).await);
 }

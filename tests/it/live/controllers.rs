@@ -307,3 +307,43 @@ fn errors_are_told_apart_by_place_and_text() {
     assert_eq!(told("options.go:206] empty"), (1, Duration::ZERO));
     assert_eq!(errors.len(), 2);
 }
+
+/// Of several watchcaches on one etcd one runs the controllers; when it stops, another one does at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd: WATCHCACHE_TEST_PEERS"]
+async fn servers_on_one_etcd_agree_who_cleans_up() -> Result<(), Failure> {
+    let programs = env::var_os("WATCHCACHE_TEST_PEERS").map(PathBuf::from).ok_or("WATCHCACHE_TEST_PEERS is not set")?;
+    let site = Site::prepare(&programs).map_err(|error| error.to_string())?;
+    let (_etcd, etcd) = site.etcd()?;
+    let serve = |name: &str| -> Result<(Running, Client), Failure> {
+        let address = free_address()?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.args(["serve", "--etcd-servers", &format!("http://{etcd}"), &format!("--insecure-port={}", address.port())]);
+        Ok((site.start(name, command)?, Client::plain(address)))
+    };
+    let (first, of_first) = serve("first")?;
+    told(&of_first, "[+]controllers ok").await?;
+    let (_second, of_second) = serve("second")?;
+    told(&of_second, "[+]controllers/left-to-another-watchcache ok").await?;
+    let space = json!({"metadata": {"name": "shared"}});
+    asked(&of_second, ("POST", "/api/v1/namespaces"), Some(&space), 201).await?;
+    answered(&of_second, "/api/v1/namespaces/shared/serviceaccounts/default", 200).await?;
+    asked(&of_second, ("DELETE", "/api/v1/namespaces/shared"), None, 200).await?;
+    first.signal("TERM")?;
+    let stopped = Instant::now();
+    told(&of_second, "[+]controllers ok").await?;
+    say(&format!("taken over after {:?}", stopped.elapsed()));
+    answered(&of_second, "/api/v1/namespaces/shared", 404).await
+}
+
+/// Waits until `/readyz?verbose` has this line.
+async fn told(client: &Client, line: &str) -> Result<(), Failure> {
+    let began = Instant::now();
+    while !client.fetch("/readyz?verbose").await.is_ok_and(|answer| String::from_utf8_lossy(&answer.body).contains(line)) {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("/readyz does not say {line}").into());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
