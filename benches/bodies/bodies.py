@@ -8,6 +8,7 @@ has MATCH in it: its length, the answer's status and length, CPU of the server, 
 """
 
 import http.client
+import json
 import os
 import subprocess
 import sys
@@ -31,6 +32,41 @@ def filled(head, item, tail, size):
         items.append(text)
         i += 1
     return head + ",".join(items) + tail
+
+
+def defined(plural, properties):
+    """A definition whose objects have these members."""
+    schema = {"type": "object", "properties": properties}
+    names = {"plural": plural, "singular": plural[:-1], "kind": plural.capitalize()[:-1], "listKind": plural.capitalize()}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
+    return json.dumps({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.ex.io"},
+                       "spec": {"group": "ex.io", "scope": "Cluster", "names": names, "versions": versions}})
+
+
+def of(plural, members):
+    return json.dumps({"apiVersion": "ex.io/v1", "kind": plural.capitalize()[:-1], "metadata": {"name": "a"}} | members)
+
+
+def schemas():
+    """Definitions, and objects that take long to be compared with them."""
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    many = [f"choice-{i}" for i in range(60_000)]
+    nested = text
+    for _ in range(40):
+        nested = {"type": "object", "properties": {"n": nested}, "anyOf": [{"properties": {"n": {}}}, {"required": ["x"]}]}
+    default = {"type": "object", "additionalProperties": text, "default": {f"k{i}": "v" * 20 for i in range(30_000)}}
+    patterns = {f"p{i}": {"type": "string", "pattern": "(x+x+)+y" if i % 2 else "(a?){400}a{400}$"} for i in range(100)}
+    alternatives = {"l": {"type": "array", "items": {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(1_000)},
+                                                     "anyOf": [{"properties": {f"p{i}": {"minimum": 1}}, "required": ["p0"]} for i in range(1_000)]}}}
+    definitions = {
+        "choices": {"l": {"type": "array", "items": {"type": "string", "enum": many}}}, "nesteds": {"n": nested}, "defaults": {"a": default, "b": texts},
+        "patterns": patterns, "alternatives": alternatives, "sets": {"l": {"type": "array", "x-kubernetes-list-type": "set", "items": text}}}
+    objects = {
+        "choices": {"l": many + ["no"]}, "nesteds": {"n": {}}, "defaults": {"b": ["x"]}, "patterns": {f"p{i}": "x" * 25_000 if i % 2 else "a" * 25_000 for i in range(100)},
+        "alternatives": {"l": [{}] * 500_000}, "sets": {"l": ["x"] * 600_000}}
+    for plural, properties in definitions.items():
+        yield f"a definition: {plural}", "POST", DEFINITIONS, JSON, defined(plural, properties)
+        yield f"an object of it: {plural}", "POST", f"/apis/ex.io/v1/{plural}", JSON, of(plural, objects[plural])
 
 
 def cases():
@@ -62,6 +98,7 @@ def cases():
         ("one element again and again", "PATCH", PODS + "/a", STRATEGIC, filled(strategic, lambda i: element, "]}}", BODY // 32)),
         ("10,000 insertions", "PATCH", PODS + "/a", JSON_PATCH,
          "[" + ",".join(['{"op":"add","path":"/spec/containers/0/env/0","value":{"name":"x"}}'] * 10_000) + "]"),
+        *schemas(),
     ]
 
 
@@ -114,6 +151,10 @@ def beside(server, case):
         longest = max(longest, time.time() - asked)
         time.sleep(0.002)
     large.join()
+    # What a definition makes served is there a moment later.
+    until = time.time() + 10
+    while target == DEFINITIONS and outcome[0] == 201 and server.ask("GET", "/apis/ex.io/v1/" + name.split()[-1])[0] != 200 and time.time() < until:
+        time.sleep(0.01)
     status, answer, took = outcome
     print(f"{name:34} {len(body) >> 10:5} KiB: {status}, {answer:9} B, CPU {server.cpu_ms() - before:6} ms, "
           f"took {took * 1000:6.0f} ms, a small one at most {longest * 1000:8.1f} ms", flush=True)

@@ -70,11 +70,12 @@ impl Schema {
         Self { root }
     }
 
-    /// Whether even a small object may take long: a value has many schemas, or many values to choose from.
+    /// Whether even a small object may take long: a value has many schemas, or many values to choose from, or defaults make much of it.
     #[must_use]
     pub fn is_heavy(&self) -> bool {
         const MANY: usize = 256;
-        self.root.work_max > MANY
+        const DEFAULTS_MANY: usize = 1 << 10;
+        self.root.work_max > MANY || self.root.defaults > DEFAULTS_MANY
     }
 
     /// Returns what is wrong with a new object.

@@ -26,6 +26,8 @@ pub(crate) struct Node {
     pub(crate) has: Has,
     /// The most schemas and choices that one value in it is compared with.
     pub(crate) work_max: usize,
+    /// Values of all defaults in it.
+    pub(crate) defaults: usize,
     pub(crate) format: Option<Box<NamedFormat>>,
     pub(crate) numbers: Option<Box<Limits>>,
     pub(crate) texts: Option<Box<Texts>>,
@@ -54,7 +56,8 @@ pub(crate) enum Kind {
     Number,
     Object,
     String,
-    IntOrString,
+    /// With the `type` that is said beside it, which objects are not asked for.
+    IntOrString(Box<str>),
     /// One that nothing is of.
     Odd(Box<str>),
 }
@@ -147,13 +150,13 @@ impl Node {
         self.format.as_deref().filter(|format| format.counts)
     }
 
-    /// Makes of it, and of all in it, what kube-apiserver compares defaults with: any format counts, and what is an integer or a text may be anything.
+    /// Makes of it, and of all in it, what kube-apiserver compares defaults with: any format counts, and what is an integer or a text may be anything of its `type`.
     pub(crate) fn loosen(&mut self) {
         if let Some(format) = &mut self.format {
             format.counts = true;
         }
-        if self.kind == Kind::IntOrString {
-            self.kind = Kind::Any;
+        if let Kind::IntOrString(said) = &self.kind {
+            self.kind = Kind::of(said);
         }
         self.all_mut().into_iter().for_each(Self::loosen);
     }
@@ -199,7 +202,7 @@ impl Kind {
             Self::Number => "number",
             Self::Object => "object",
             Self::String => "string",
-            Self::IntOrString => "integer,string",
+            Self::IntOrString(_) => "integer,string",
             Self::Odd(name) => name,
         }
     }
@@ -271,7 +274,8 @@ impl<'de> Deserialize<'de> for Node {
 impl From<Raw> for Node {
     fn from(raw: Raw) -> Self {
         let is = |flag: Option<bool>| flag.unwrap_or(false);
-        let kind = if is(raw.int_or_string) { Kind::IntOrString } else { Kind::of(raw.r#type.as_deref().unwrap_or_default()) };
+        let said = raw.r#type.unwrap_or_default();
+        let kind = if is(raw.int_or_string) { Kind::IntOrString(said.into()) } else { Kind::of(&said) };
         let format = raw.format.filter(|name| !name.is_empty()).map(|name| Box::new(NamedFormat::of(&kind, name)));
         let numbers = Limits {
             multiple_of: raw.multiple_of,
@@ -310,6 +314,7 @@ impl From<Raw> for Node {
             embedded: is(raw.embedded),
             has: Has::default(),
             work_max: 0,
+            defaults: 0,
             format,
             numbers: numbers.say_anything().then(|| Box::new(numbers)),
             texts: texts.say_anything().then(|| Box::new(texts)),
@@ -331,6 +336,8 @@ impl From<Raw> for Node {
             defaults: node.default.is_some() || any(|has| has.defaults),
             rules: !node.rules.is_empty() || any(|has| has.rules),
         };
+        let of_own = node.default.as_deref().map_or(0, values);
+        node.defaults = node.below().map(|node| node.defaults).sum::<usize>() + of_own;
         node.work_max = node.all().map(|node| node.work_max).max().unwrap_or_default().max(node.work());
         node
     }
@@ -340,12 +347,21 @@ impl NamedFormat {
     fn of(kind: &Kind, name: String) -> Self {
         let of_texts = Format::of(&name);
         let counts = match kind {
-            Kind::Any | Kind::String | Kind::IntOrString => of_texts.is_some(),
+            Kind::Any | Kind::String | Kind::IntOrString(_) => of_texts.is_some(),
             Kind::Integer => matches!(&*name, "int32" | "int64"),
             Kind::Number => matches!(&*name, "float" | "double"),
             _ => false,
         };
         Self { name: name.into(), counts, of_texts }
+    }
+}
+
+/// How many values there are in one.
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(members) => members.values().map(values).sum(),
+        _ => 0,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 
 /// Visits of nodes that an object may take; ours: schemas of the same value, each with many properties, take as many visits as both have parts. A visit takes some ten
 /// nanoseconds.
-const VISITS_MAX: u64 = 1 << 26;
+const VISITS_MAX: u64 = 1 << 25;
 
 /// Tells what is wrong with a value at a path. `old`: what it replaces; of what did not change nothing is told.
 pub(crate) fn wrong(node: &Node, value: &Value, old: Option<&Value>, base: &str) -> Vec<FieldError> {
@@ -162,7 +162,7 @@ impl<const TELLS: bool> Walk<TELLS> {
         let (kind, format) = type_of(value);
         let format_name = node.format().map_or("", |format| &*format.name);
         let is_of = |kind: &str| match &node.kind {
-            Kind::IntOrString => matches!(kind, "integer" | "string"),
+            Kind::IntOrString(_) => matches!(kind, "integer" | "string"),
             other => other.name() == kind,
         };
         let is_whole = kind == "number" && value.as_f64().is_some_and(numbers::is_integer) && is_of("integer");

@@ -244,11 +244,11 @@ def conditions(server, name):
     for _ in range(40):
         code, body, _ = server.ask("GET", f"{DEFINITIONS}/{name}")
         now = left(body)
-        if code != 200 or now == before and any(condition["type"] == "Established" for condition in now.get("status", {}).get("conditions", [])):
+        if code != 200 or now == before and any(condition["type"] == "Established" and condition["reason"] != "Installing" for condition in now.get("status", {}).get("conditions") or []):
             break
         before = now
         time.sleep(0.1)
-    for condition in body.get("status", {}).get("conditions", []) if isinstance(body, dict) else []:
+    for condition in (body.get("status", {}).get("conditions") or []) if isinstance(body, dict) else []:
         condition["message"] = parts(condition["message"])
     return code, body, []
 

@@ -125,16 +125,17 @@ impl Check<'_> {
         let mut errors = Vec::new();
         let schema = if is_root { of_resource(node) } else { Schema::of_default(node).ok() };
         let Some(schema) = schema else { return errors };
+        let mut coerced = default.clone();
+        let outcome = schema.each_embedded_mut(&mut coerced, &mut |embedded| self.heads.coerce(embedded));
         if self.must_be_pruned {
             let mut pruned = default.clone();
             schema.prune_part(&mut pruned);
             if pruned != *default {
-                errors.push(FieldError::invalid(field.clone(), default, "must not have unknown fields"));
+                errors.push(FieldError::invalid(field.clone(), &coerced, "must not have unknown fields"));
             }
         }
         let below = |error: FieldError| FieldError { field: below(&field, &error.field), ..error };
-        let mut coerced = default.clone();
-        if let Err(error) = schema.each_embedded_mut(&mut coerced, &mut |embedded| self.heads.coerce(embedded)) {
+        if let Err(error) = outcome {
             errors.push(below(error));
             return errors;
         }

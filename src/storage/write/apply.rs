@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::{
-    WriteRequest, Writer, Written, body::Expected, created_by_update, decode::DecodedBody, failure::WriteError, is_large_patch, is_of,
-    managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part, tree,
+    WriteRequest, Writer, Written, body::Expected, created_by_update, decode::DecodedBody, failure::WriteError, is_heavy, is_large_patch,
+    is_of, managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part, tree,
     updated, written,
 };
 use go::yaml::reader;
@@ -58,7 +58,9 @@ impl Writer {
     /// See [`WriteError`].
     pub(super) async fn apply(&self, request: &WriteRequest<'_>, body: &[u8], warnings: &mut Vec<String>) -> Result<Written, WriteError> {
         let target = &request.target;
-        let is_large = is_large_patch(PatchKind::Apply, body);
+        let schema = self.schema(target.served()).await?;
+        let schema = schema.as_deref();
+        let is_large = is_large_patch(PatchKind::Apply, body) || is_heavy(schema);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let configuration = self.offload.run(is_large, || Configuration::read(body)).await?;
         let creates = request.part == Part::Main;
@@ -66,8 +68,6 @@ impl Writer {
             self.check_namespace(target).await?;
         }
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
-        let schema = self.schema(target.served()).await?;
-        let schema = schema.as_deref();
         let expected = Expected::of(target.served()).with_schema(schema);
         let done = self
             .change_managed(&managers, target, request.options.dry_run, is_large, |current| {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{body, metadata, strategy::Part, typed};
+use super::{body, metadata, strategy::Part, tree, typed};
 use catalogue::definition;
 use model::{invalid::FieldError, legal::wrong_label_1035};
 use schema::{Embedded, EmbeddedMut, Schema};
@@ -23,6 +23,22 @@ pub(super) fn coerce(schema: &Schema, object: &mut Value, unknown: &mut typed::U
     unknown.extend(unknown_inside);
     schema.set_defaults(object);
     Ok(())
+}
+
+/// Makes what an apply has made of an object what it will be read as: what is missing in it and has a default is there, and objects inside of it have the metadata that there
+/// is. Nothing is refused, and no null goes: that is judged later.
+pub(super) fn complete(schema: &Schema, object: &mut Value) {
+    let coerced: Result<(), ()> = schema.each_embedded_mut(object, &mut |EmbeddedMut { path, members }| {
+        let before = members.get("metadata").cloned();
+        if coerce_head(EmbeddedMut { path, members }, &mut typed::Unknown::new()).is_err()
+            && let Some(before) = before
+        {
+            members.insert("metadata".to_owned(), before);
+        }
+        Ok(())
+    });
+    debug_assert!(coerced.is_ok(), "nothing ends it");
+    schema.set_defaults(object);
 }
 
 /// Judges the heads of objects inside of the defaults of definitions.
@@ -103,9 +119,14 @@ fn wrong_head(embedded: Embedded<'_>) -> Vec<FieldError> {
     if let Some(value) = members.get("kind") {
         errors.extend(wrong_kind(value).map(|why| FieldError::invalid(at("kind"), value, &why)));
     }
-    if let Some(Value::Object(metadata)) = members.get("metadata") {
-        let wrong = metadata::wrong_embedded(metadata);
-        errors.extend(wrong.into_iter().map(|error| FieldError { field: at(&error.field), ..error }));
+    let Some(sent) = members.get("metadata") else { return errors };
+    let mut metadata = sent.clone();
+    match typed::conform_metadata_at(&mut metadata, "metadata") {
+        Err(typed::WrongType(why)) => errors.push(FieldError::invalid(at("metadata"), sent, &why)),
+        Ok(_) => {
+            let wrong = metadata::wrong_embedded(metadata.as_object().unwrap_or(&tree::NO_MEMBERS));
+            errors.extend(wrong.into_iter().map(|error| FieldError { field: at(&error.field), ..error }));
+        }
     }
     errors
 }
@@ -193,6 +214,22 @@ mod tests {
         ] {
             assert!(wrong.contains(part), "{wrong}");
         }
+    }
+
+    /// A kube-apiserver reads the object of an apply so, which it has stored as it was.
+    #[test]
+    fn what_was_applied_is_shown_as_it_is_read() {
+        let complete = |mut object: Value| {
+            super::complete(&schema(), &mut object);
+            object
+        };
+        let inner = |metadata: Value| json!({"spec": {"kind": null, "inner": {"metadata": metadata, "spec": {}}}});
+        let made = json!({"spec": {"kind": "a", "inner": {"metadata": {"name": "x"}, "spec": {"n": 1}}}});
+        assert_eq!(complete(inner(json!({"name": "x", "finalizers": [], "odd": 1}))), made);
+        let odd = complete(inner(json!({"name": 1})));
+        assert_eq!(odd.pointer("/spec/inner/metadata"), Some(&json!({"name": 1})), "this is judged");
+        let wrong = joined(&wrong_inside(Some(&schema()), Part::Main, None, &odd));
+        assert!(wrong.contains(r#"spec.inner.metadata: Invalid value: {"name":1}: json: cannot unmarshal number"#), "{wrong}");
     }
 
     #[test]

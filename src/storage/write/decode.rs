@@ -99,7 +99,7 @@ impl DecodedBody {
             WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}"))
         })?;
         if let Some(schema) = expected.schema {
-            schema.set_defaults(&mut tree);
+            custom::complete(schema, &mut tree);
         }
         Self { tree, warnings: Vec::new() }.in_stored_version(expected)
     }

@@ -258,7 +258,11 @@ impl Writer {
         let _admitted = self.offload.admit(false, body.len()).await;
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
-        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, schema, syntax, body)).await?.into_tree(warnings);
+        let mut object = self
+            .offload
+            .run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body))
+            .await?
+            .into_tree(warnings);
         let mut target = request.target.clone();
         kinds::identify(target.served(), &mut object, request.requester.as_ref());
         in_namespace(&target, &object)?;
@@ -315,7 +319,7 @@ impl Writer {
         last_try: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || schema.is_some_and(Schema::is_heavy);
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(schema);
         let mut object = self.offload.run(is_large, || strategy::create(target, schema, object, tree::now(), warnings)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: target.subject(),
@@ -359,7 +363,11 @@ impl Writer {
         let _admitted = self.admit(&request.target, false, body.len()).await;
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
-        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, schema, syntax, body)).await?.into_tree(warnings);
+        let mut object = self
+            .offload
+            .run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body))
+            .await?
+            .into_tree(warnings);
         let target = &request.target;
         is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
@@ -369,7 +377,7 @@ impl Writer {
         }
         let told = warnings.len();
         let done = self
-            .change_managed(&managers, target, request.options.dry_run, is_large(body) || schema.is_some_and(Schema::is_heavy), |current| {
+            .change_managed(&managers, target, request.options.dry_run, is_large(body) || is_heavy(schema), |current| {
                 // Only what the last try had to say counts.
                 warnings.truncate(told);
                 match current {
@@ -419,7 +427,7 @@ impl Writer {
         let schema = self.schema(target.served()).await?;
         let schema = schema.as_deref();
         let expected = Expected::of(target.served()).with_schema(schema);
-        let is_large = is_large_patch(kind, body) || schema.is_some_and(Schema::is_heavy);
+        let is_large = is_large_patch(kind, body) || is_heavy(schema);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let done = self
@@ -533,6 +541,11 @@ fn updated(
 
 fn is_large(body: &[u8]) -> bool {
     body.len() >= offload::LARGE_BYTES
+}
+
+/// Whether whatever is compared with this schema may take long.
+fn is_heavy(schema: Option<&Schema>) -> bool {
+    schema.is_some_and(Schema::is_heavy)
 }
 
 /// Whether to apply a patch takes long, whatever the object.

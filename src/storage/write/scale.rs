@@ -8,7 +8,7 @@ use super::{
     body::{Expected, Syntax},
     decode::DecodedBody,
     failure::{StatusSubject, WriteError},
-    is_large, is_large_patch, is_of,
+    is_heavy, is_large, is_large_patch, is_of,
     managed::{FieldManager, put_entries, scale::ParentManagers},
     metadata::{self, Found},
     object_ref::{Current, ObjectRef},
@@ -171,7 +171,7 @@ impl Writer {
         let schema = self.schema(target.served()).await?;
         let told = warnings.len();
         let done = self
-            .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
+            .change(target, ReadFrom::Cache, request.options.dry_run, is_large || is_heavy(schema.as_deref()), |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
                 // Only what the last try had to say counts.
                 warnings.truncate(told);

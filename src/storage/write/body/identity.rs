@@ -43,6 +43,10 @@ pub(crate) fn identify(value: &mut Value, expected: &Expected<'_>, syntax: Synta
     let Some((group, version)) = split(&api_version) else {
         return Err(unknown(format!("unexpected GroupVersion string: {api_version}")));
     };
+    if expected.custom && value.get("apiVersion").is_some_and(Value::is_null) {
+        let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
+        return Err(IdentifyError::BadRequest(format!("{kind} in version \"\" cannot be handled as a {}: {why}", expected.kind)));
+    }
     if expected.custom {
         custom(expected, (&group, &version), kind)?
     } else {
@@ -271,6 +275,11 @@ mod tests {
                 r#"the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in '{"apiVersion":"ex.io/v1","metadata":{"name":"x"}}' ({"apiVersion":"ex.io/v1","meta ...)"#.to_owned(),
             ),
             (r#"{"kind":"Widget"}"#, format!("the API version in the data () {expected}")),
+            (
+                r#"{"kind":"Gadget","apiVersion":null}"#,
+                r#"Gadget in version "" cannot be handled as a Widget: .apiVersion accessor error: <nil> is of the type <nil>, expected string"#
+                    .to_owned(),
+            ),
             (r#"{"kind":"Secret","apiVersion":"v1"}"#, format!("the API version in the data (v1) {expected}")),
             (r#"{"kind":"Widget","apiVersion":"ex.io/v2"}"#, format!("the API version in the data (ex.io/v2) {expected}")),
         ];
