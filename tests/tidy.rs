@@ -35,7 +35,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("store", &["proto"]),
     ("cache", &["codec", "etcd", "intern", "model", "offload", "retry", "telemetry", "wake"]),
     ("client", &["go", "retry"]),
-    ("conversion", &["cache", "catalogue", "client", "codec", "go", "model", "offload", "retry"]),
+    ("conversion", &["cache", "catalogue", "client", "codec", "go", "model", "offload", "retry", "telemetry"]),
     ("registry", &["cache", "catalogue", "codec", "conversion", "etcd", "go", "model", "telemetry"]),
     ("auth", &["cache", "client", "go", "intern", "model", "recent", "registry", "reload", "telemetry"]),
     ("audit", &["auth", "client", "go", "model", "retry"]),

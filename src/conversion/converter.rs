@@ -1,6 +1,6 @@
 //! Converts the objects of one resource between the stored version and another one.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use futures_util::{StreamExt, TryStreamExt, future::BoxFuture, stream};
 use model::{Object, Storage};
@@ -16,6 +16,7 @@ use super::{
 };
 use catalogue::{DefinedConversion, Served};
 use codec::{Encoder, ingest::ingest, stored};
+use telemetry::ConversionFailure;
 
 /// Objects of one call.
 pub(crate) const OBJECTS_PER_CALL: usize = 100;
@@ -225,20 +226,31 @@ impl Converter {
             match self.asked(caller, from, to, &trees).await {
                 Ok(made) => return Ok(made),
                 // Which object is it? kube-apiserver asks about each alone, and so a webhook may have learnt to answer.
-                Err(Failure::OfAnswer(_)) => {}
+                Err(Failure::OfAnswer(..)) => {}
                 Err(Failure::OfCall(why)) => return Err(ConversionError::Failed(why)),
             }
         }
         let mut made = Vec::with_capacity(trees.len());
         for tree in &trees {
             let one = self.asked(caller, from, to, std::slice::from_ref(tree)).await;
-            made.extend(one.map_err(|(Failure::OfAnswer(why) | Failure::OfCall(why))| ConversionError::Failed(why))?);
+            made.extend(one.map_err(|(Failure::OfAnswer(_, why) | Failure::OfCall(why))| ConversionError::Failed(why))?);
         }
         Ok(made)
     }
 
     /// Asks the webhook once.
     async fn asked(&self, caller: &Caller, from: &str, to: &str, trees: &[Value]) -> Result<Vec<Value>, Failure> {
+        let began = Instant::now();
+        let answer = self.answer(caller, from, to, trees).await;
+        let failure = answer.as_ref().err().map(|failure| match failure {
+            Failure::OfCall(_) => ConversionFailure::Call,
+            Failure::OfAnswer(why, _) => *why,
+        });
+        caller.metrics.conversion_webhook_called(failure, began.elapsed());
+        answer
+    }
+
+    async fn answer(&self, caller: &Caller, from: &str, to: &str, trees: &[Value]) -> Result<Vec<Value>, Failure> {
         let of = kind_of(from, &self.kind);
         let Some(review) = ReviewVersion::first_of(&caller.webhook.reviews) else {
             return Err(Failure::OfCall("no supported conversion review versions".to_owned()));
@@ -249,13 +261,17 @@ impl Converter {
         let failed = |why: &str| format!("conversion webhook for {of} failed: {why}");
         let answer = caller.call(request).await.map_err(|why| Failure::OfCall(failed(&why)))?;
         working(answer.len(), || {
-            let objects = review.objects(&uid, &answer).map_err(|why| Failure::OfAnswer(failed(&why)))?;
+            let objects =
+                review.objects(&uid, &answer).map_err(|why| Failure::OfAnswer(ConversionFailure::MalformedResponse, failed(&why)))?;
             if objects.len() != trees.len() {
                 let (count, wanted) = (objects.len(), trees.len());
-                return Err(Failure::OfAnswer(format!("conversion webhook for {of} returned {count} objects, expected {wanted}")));
+                return Err(Failure::OfAnswer(
+                    ConversionFailure::PartialResponse,
+                    format!("conversion webhook for {of} returned {count} objects, expected {wanted}"),
+                ));
             }
             let confirmed = objects.iter().zip(trees).map(|(object, tree)| self.confirmed(&of, to, tree, object.get()));
-            confirmed.collect::<Result<Vec<_>, _>>().map_err(Failure::OfAnswer)
+            confirmed.collect::<Result<Vec<_>, _>>().map_err(|why| Failure::OfAnswer(ConversionFailure::InvalidObject, why))
         })
     }
 
@@ -292,7 +308,7 @@ enum Failure {
     /// There is no answer: another call would fare no better.
     OfCall(String),
     /// The answer is not believed.
-    OfAnswer(String),
+    OfAnswer(ConversionFailure, String),
 }
 
 /// Does work on so many bytes where it holds nobody up.

@@ -218,6 +218,10 @@ impl Follower {
                         tracing::warn!(definition, version = %self.version(), %why, "objects cannot be converted; the version is not kept up");
                     }
                     self.failed(&why);
+                    if self.is_idle() {
+                        self.let_go();
+                        continue;
+                    }
                     sleep(BACKOFF.wait(failures)).await;
                     failures += 1;
                     continue;

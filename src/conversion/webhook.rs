@@ -12,6 +12,7 @@ use http::{Uri, header::CONTENT_TYPE};
 use tokio::sync::Semaphore;
 
 use catalogue::{ConversionWebhook, WebhookPlace};
+use telemetry::Metrics;
 
 /// How long a call may take, its turn included (kube-apiserver's time).
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,12 +40,13 @@ pub struct Caller {
     client: OnceLock<Result<Client, String>>,
     resolver: Arc<Resolver>,
     pub(crate) waiting: Arc<Semaphore>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Caller {
     #[must_use]
-    pub fn new(webhook: ConversionWebhook, resolver: Arc<Resolver>) -> Self {
-        Self { webhook, client: OnceLock::new(), resolver, waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
+    pub fn new(webhook: ConversionWebhook, resolver: Arc<Resolver>, metrics: Arc<Metrics>) -> Self {
+        Self { webhook, client: OnceLock::new(), resolver, waiting: Arc::new(Semaphore::new(WAITING_MAX)), metrics }
     }
 
     /// Whom it asks.

@@ -375,7 +375,7 @@ impl Registry {
         }
         let resources = Arc::downgrade(&self.resources);
         let resolver = Arc::new(move |backend: &Backend<'_>| services::resolve(&resources, backend));
-        let caller = Arc::new(Caller::new(webhook.clone(), resolver));
+        let caller = Arc::new(Caller::new(webhook.clone(), resolver, self.deps.metrics.clone()));
         callers.retain(|_, caller| caller.strong_count() > 0);
         callers.insert(definition.to_owned(), Arc::downgrade(&caller));
         caller

@@ -4,6 +4,7 @@
 
 mod authentication;
 pub mod build;
+mod conversion;
 mod family;
 mod log;
 mod panics;
@@ -20,6 +21,7 @@ use prometheus::{
     Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
 };
 
+pub use conversion::ConversionFailure;
 use family::{Family, Labels};
 pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
@@ -55,6 +57,7 @@ pub struct Metrics {
     process: process::Process,
     families: Families,
     authentication_config: authentication::AuthenticationConfig,
+    conversion_webhooks: conversion::ConversionWebhooks,
     /// What `/metrics/slis` tells.
     pub slis: Slis,
     /// All families that have labels.
@@ -198,6 +201,7 @@ impl Metrics {
         let catalogue = Catalogue { registry: &registry, labelled: RefCell::default() };
         let families = Families::new(&catalogue);
         let authentication_config = authentication::AuthenticationConfig::new(&catalogue);
+        let conversion_webhooks = conversion::ConversionWebhooks::new(&catalogue);
         let watch_filters_bytes = catalogue.add(IntGauge::new(
             "watchcache_watch_filters_bytes",
             "Bytes of the different filters (scope and selectors) that watches hold, each counted once however many watches have it.",
@@ -287,6 +291,7 @@ impl Metrics {
             process,
             families,
             authentication_config,
+            conversion_webhooks,
             slis: Slis::new(),
             labelled,
             watch_filters_bytes,

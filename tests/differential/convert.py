@@ -17,6 +17,8 @@ import json
 import os
 import re
 import ssl
+import subprocess
+import tempfile
 import threading
 import time
 from urllib.parse import urlsplit
@@ -115,7 +117,8 @@ class Webhook:
     """Serves conversions, in one of many moods."""
 
     def __init__(self, folder, port):
-        self.mood, self.calls, self.objects, self.lock = "good", 0, 0, threading.Lock()
+        self.folder = folder
+        self.mood, self.calls, self.lock = "good", {"ours": [0, 0], "theirs": [0, 0]}, threading.Lock()
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -144,8 +147,9 @@ class Webhook:
     def answer(self, handler, review):
         request, mood = review["request"], self.mood
         with self.lock:
-            self.calls += 1
-            self.objects += len(request["objects"])
+            calls = self.calls["ours" if handler.headers.get("User-Agent", "").startswith("watchcache") else "theirs"]
+            calls[0] += 1
+            calls[1] += len(request["objects"])
         code, headers = 200, {}
         objects = [converted(item, request["desiredAPIVersion"]) for item in request["objects"]]
         answer = {"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": {
@@ -329,6 +333,8 @@ class Story:
     def define(self, **options):
         self.hook.mood = "good"
         made = definition(self.plural, self.kind, self.hook.url, self.bundle, **options)
+        if not self.defaults:
+            made["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["mode"].pop("default")
         for server in self.servers:
             code, found, _ = server.ask("GET", f"{CRDS}/{self.plural}.{GROUP}")
             if code == 200:
@@ -385,7 +391,7 @@ def ordinary(story):
     both, path, thing = story.both, story.path, story.object
     for version, name, spec in [
         ("v1", "a", {"address": "ha:1", "replicas": 3}), ("v2", "b", {"host": "hb", "port": "2", "mode": "slow"}),
-        ("v3", "c", {"server": {"host": "hc", "port": "3"}, "count": 5, "note": "n"}), ("v2", "d", {}), ("v3", "e", {"unknown": 1, "server": {"x": 1}}),
+        ("v3", "c", {"server": {"host": "hc", "port": "3"}, "count": 5, "note": "n"}), ("v2", "d", {}), ("v3", "e", {"unknown": 1, "server": {"x": 1}} if story.defaults else {}),
     ]:
         both(f"create {version}", "POST", path(version, "", "?dryRun=All"), thing(version, name, spec))
         both(f"create {version}", "POST", path(version), thing(version, name, spec, labels={"l": name}))
@@ -413,7 +419,7 @@ def ordinary(story):
     for version, name, patch in [
         ("v2", "a", {"spec": {"port": "9"}}), ("v3", "b", {"spec": {"count": 7}}), ("v1", "c", {"spec": {"address": "hc:33"}}),
         ("v3", "a", {"spec": {"server": None}}), ("v2", "a", {"metadata": {"labels": {"m": "1"}, "annotations": {"a": "1"}}}), ("v2", "z", {}),
-        ("v1", "a", {"spec": {"unknown": 1}}), ("v2", "a", {}), ("v3", "c", {"metadata": {"name": "other"}}),
+        ("v1", "a", {"spec": {"unknown": 1}} if story.defaults else {}), ("v2", "a", {}), ("v3", "c", {"metadata": {"name": "other"}}),
     ]:
         both("merge patch", "PATCH", path(version, name), patch, MERGE)
         both("merge patch, dry", "PATCH", path(version, name, "?dryRun=All"), patch, MERGE)
@@ -588,6 +594,42 @@ def old_reviews(story):
     story.hook.mood = "good"
 
 
+def service(story):
+    """A webhook that is named by its Service, of watchcache alone: a kube-apiserver asks its cluster IP, which nobody answers here."""
+    folder, name = story.hook.folder, "hook.default.svc"
+    with tempfile.TemporaryDirectory() as made:
+        own = os.path.join(made, "srv")
+        extensions = os.path.join(made, "extensions")
+        with open(extensions, "w") as file:
+            file.write(f"subjectAltName=DNS:{name}")
+        openssl = lambda *words: subprocess.run(["openssl", *words], check=True, capture_output=True)
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{own}.key", "-subj", "/CN=hook", "-out", f"{own}.csr")
+        openssl("x509", "-req", "-in", f"{own}.csr", "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key", "-CAcreateserial", "-days", "2",
+                "-out", f"{own}.crt", "-extfile", extensions)
+        hook = Webhook(made, 0)
+    story.servers = story.servers[:1]
+    server, path = story.servers[0], story.path
+    story.define()
+    port = hook.listener.server_address[1]
+    about = {"name": "hook", "namespace": "default"}
+    server.ask("POST", "/api/v1/namespaces/default/services", {
+        "apiVersion": "v1", "kind": "Service", "metadata": about, "spec": {"ports": [{"name": "https", "port": 443, "targetPort": port}]}})
+    client = {"service": about | {"path": "/convert"}, "caBundle": story.bundle}
+    story.redefine(lambda spec: spec["conversion"]["webhook"].update(clientConfig=client))
+    server.ask("POST", path("v1"), story.object("v1", "a", {"address": "h:1"}))
+    # Nobody answers at the cluster IP, and then there is a slice.
+    server.ask("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", {
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "hook-1", "namespace": "default", "labels": {
+            "kubernetes.io/service-name": "hook"}}, "addressType": "IPv4", "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]})
+    code, told, _ = server.settled("GET", path("v2", "a"))
+    story.compared += 1
+    if (code, told.get("spec", {}).get("host")) != (200, "h"):
+        story.differences.append(("get", "GET", path("v2", "a"), None, [(code, told, []), (200, {"host": "h"}, [])]))
+    for kind in ("/api/v1/namespaces/default/services/hook", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/hook-1"):
+        server.ask("DELETE", kind)
+
+
 class Informer(threading.Thread):
     """Lists, watches from there, and lists again when it must, as client-go does; keeps what it believes and what it was told."""
 
@@ -653,7 +695,7 @@ def shown(item):
     return version, host
 
 
-def informers(story, seconds=12, watchers=20):
+def informers(story, seconds=10, watchers=20):
     """Informers in two versions, of watchcache alone, while the storage version moves: each sees every change once, in order, in its version."""
     story.define()
     server, truth, stopped = story.servers[0], [], []
@@ -726,7 +768,7 @@ def informers(story, seconds=12, watchers=20):
 
 
 STORIES = {"ordinary": ordinary, "follow": follow, "moved": moved, "unasked": unasked, "wrong": wrong, "unreachable": unreachable, "old-reviews": old_reviews,
-           "informers": informers}
+           "informers": informers, "service": service}
 
 
 def main():
@@ -738,6 +780,7 @@ def main():
     parser.add_argument("--moods", default=",".join(MOODS))
     parser.add_argument("--show", type=int, default=10)
     parser.add_argument("--hang", action="store_true")
+    parser.add_argument("--no-defaults", action="store_true", help="nothing that a write defaults or prunes")
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
     folder = os.path.dirname(os.path.abspath(options.ca))
@@ -748,6 +791,7 @@ def main():
     count, compared, shown = 0, 0, 0
     for name in options.stories.split(","):
         began, story = time.time(), Story(name, servers, hook, bundle)
+        story.defaults = not options.no_defaults
         story.moods = options.moods.split(",") + (SLOW if options.hang else [])
         STORIES[name](story)
         count, compared = count + len(story.differences), compared + story.compared
@@ -758,7 +802,9 @@ def main():
                 print(f"  {what}: {method} {path} {json.dumps(body) if body is not None else ''}")
                 for server, (code, told, warnings) in zip(servers, answers):
                     print(f"    {server.name:6}: {code} {json.dumps(told)} {warnings or ''}")
-    print(f"{compared} answers compared, {count} differ; the webhook was called {hook.calls} times, with {hook.objects} objects")
+    print(f"{compared} answers compared, {count} differ")
+    for name, (calls, objects) in hook.calls.items():
+        print(f"{name}: the webhook was called {calls} times, with {objects} objects")
     raise SystemExit(1 if count else 0)
 
 

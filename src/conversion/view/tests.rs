@@ -63,6 +63,7 @@ impl Hook {
 
 struct Stage {
     hook: Arc<Hook>,
+    metrics: Arc<Metrics>,
     storage: Arc<Storage>,
     source: Inbox,
     epoch: u64,
@@ -100,11 +101,13 @@ impl Stage {
         let bundle = base64_of(server.ca_pem());
         let served = served(&format!("{}/convert", server.url()), &bundle);
         let conversion = served.defined_conversion().expect("a webhook makes it").clone();
-        let caller = conversion.webhook.clone().map(|webhook| Arc::new(Caller::new(webhook, Arc::new(|_| Err("no".to_owned())))));
+        let figures = Metrics::new();
+        let caller =
+            conversion.webhook.clone().map(|webhook| Arc::new(Caller::new(webhook, Arc::new(|_| Err("no".to_owned())), figures.clone())));
         let converter = Arc::new(Converter::new(&served, conversion.clone(), caller, PREFIX));
         let (told, given_up) = watch::channel(GivenUp::Nothing);
         let limits = RingLimits { events_max: ring, bytes_max: usize::MAX, window_ms: 0 };
-        let metrics = Arc::new(Metrics::new().resource("ex.io", "things"));
+        let metrics = Arc::new(figures.resource("ex.io", "things"));
         let fed = Arc::new(Fed::default());
         let (main, main_handle, source) =
             cacher(served.storage.clone(), limits, GroupLimits::default(), fed.clone(), given_up.clone(), metrics.clone());
@@ -114,7 +117,7 @@ impl Stage {
         tokio::spawn(own.run());
         let runtime = tokio::runtime::Handle::current();
         let view = View::follow(&runtime, main_handle.published.clone(), converter, (handle, inbox));
-        Self { hook, storage: served.storage.clone(), source, epoch: 0, view, _server: server, _given_up: told }
+        Self { hook, metrics: figures, storage: served.storage.clone(), source, epoch: 0, view, _server: server, _given_up: told }
     }
 
     fn object(&self, name: &str, revision: u64) -> Arc<Object> {
@@ -236,6 +239,10 @@ async fn what_is_answered_by_half_is_asked_one_by_one() {
     let known = stage.reaches(5).await;
     assert_eq!((known.snapshot.store.len(), shown(&known, "o0002")), (3, r#"{"b":"1"}}"#.to_owned()));
     assert_eq!(stage.hook.count(), (4, 6));
+    let told = String::from_utf8(stage.metrics.render()).expect("text");
+    let partial =
+        r#"apiserver_conversion_webhook_request_total{failure_type="conversion_webhook_partial_response_failure",result="failure"} 1"#;
+    assert!(told.contains(partial) && told.contains(r#"{failure_type="",result="success"} 3"#), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,11 +26,13 @@ const LABEL: &str = "apiserver_id_hash";
 const SOON: Duration = Duration::from_secs(30);
 
 /// What moves only when something is wrong or a flag asks for it, and the tests in which it does.
-const OF_FAULTS: [(&str, &str); 20] = [
+const OF_FAULTS: [(&str, &str); 22] = [
     ("apiserver_audit_error_total", "the audit log cannot be written: `audit`"),
     ("apiserver_audit_event_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_level_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_requests_rejected_total", "the audit log cannot be written: `audit`"),
+    ("apiserver_conversion_webhook_duration_seconds", "a definition has a conversion webhook: `conversion::view::tests`"),
+    ("apiserver_conversion_webhook_request_total", "a definition has a conversion webhook: `conversion::view::tests`"),
     ("apiserver_terminated_watchers_total", "the ring has moved past a watcher: `unread`"),
     ("watchcache_connections_closed_total", "a connection is not let in or has to go: `http::listen::tests`"),
     ("watchcache_etcd_proven", "the server is a read replica: `replica::layout`"),
