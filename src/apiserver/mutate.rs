@@ -104,9 +104,6 @@ impl ResourceRequest<'_> {
             (_, Err(status)) if write == Write::Create => return self.failed(status, &mut timer),
             (Ok(negotiated), _) => negotiated,
         };
-        if let Some(status) = self.unconvertible() {
-            return self.failed(&status, &mut timer);
-        }
         if let Err(error) = self.api.writer.may_write() {
             return self.failed(&error.into(), &mut timer);
         }

@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, StatusCode, header::WARNING};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    accept::{Asked, Form, Shape},
+    accept::{Asked, Form},
     api::Api,
     authorize::rights,
     call::Call,
@@ -29,7 +29,6 @@ use super::{
 };
 use auth::ANONYMOUS;
 use cache::state::learner::Reader;
-use catalogue::Conversion;
 use registry::Resource;
 use storage::read::{failure::ReadError, options::ListOptions};
 use telemetry::RequestTimer;
@@ -121,11 +120,6 @@ impl<'a> ResourceRequest<'a> {
             Ok(negotiated) => Call::new(self, negotiated),
             Err(status) => return context.refused(&status),
         };
-        // The metadata of a built-in is the same in every version.
-        let needs_conversion = call.resource.served.is_custom() || !matches!(call.form.shape, Shape::Partial(_));
-        if let (Some(status), true) = (call.unconvertible(), needs_conversion) {
-            return context.refused(&status);
-        }
         if let (Some(name), false) = (&path.name, is_watch) {
             return Box::pin(call.get(name, &line.query)).await;
         }
@@ -152,14 +146,6 @@ impl<'a> ResourceRequest<'a> {
             self.context.conn.peer.ip().hash(&mut hasher);
         }
         hasher.finish()
-    }
-
-    /// Why stored objects cannot be made into this version, nor its objects into stored ones.
-    pub(super) fn unconvertible(&self) -> Option<Status> {
-        match &self.resource.served.conversion {
-            Conversion::Refused(why) => Some(Status::internal(why.clone())),
-            _ => None,
-        }
     }
 
     pub(super) fn is_scale(&self) -> bool {

@@ -94,8 +94,6 @@ pub enum Conversion {
     /// By what the definition of a custom resource says.
     #[serde(skip)]
     Defined(Arc<DefinedConversion>),
-    /// We do not know how; the reason is for the client.
-    Refused(String),
 }
 
 /// One subresource of a served resource.
@@ -179,14 +177,13 @@ impl Served {
         }
     }
 
-    /// Whether discovery lists it: not before its definition is established, nor when it is refused.
+    /// Whether discovery lists it: not before its definition is established.
     #[must_use]
     pub(super) fn is_listed(&self) -> bool {
-        let is_established = match &self.origin {
+        match &self.origin {
             Origin::BuiltIn(_) => true,
             Origin::Custom(custom) => custom.established,
-        };
-        is_established && !matches!(self.conversion, Conversion::Refused(_))
+        }
     }
 
     /// The API version of its group: `v1`, `apps/v1`.

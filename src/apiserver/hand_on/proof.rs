@@ -302,7 +302,7 @@ impl Replica {
         let mut all: HashSet<ResourceId> = HashSet::new();
         for resource in resources.iter() {
             let id = &resource.served.storage.id;
-            let is_asked = !matches!(resource.served.conversion, Conversion::Refused(_) | Conversion::Defined(_))
+            let is_asked = !matches!(resource.served.conversion, Conversion::Defined(_))
                 && (resource.served.is_custom() || self.follow.reads(&resource.served, None));
             if !is_asked || !all.insert(id.clone()) {
                 continue;

@@ -171,9 +171,9 @@ fn resource(
     let absent = RequestClass::Resource { availability: Availability::Absent, foreign_part: false };
     let Some(resource) = ours(&resources, replica, path, method) else { return absent };
     let known = resource.handle.published.known();
-    let is_refused = matches!(resource.served.conversion, Conversion::Refused(_) | Conversion::Defined(_));
+    let is_converted = matches!(resource.served.conversion, Conversion::Defined(_));
     let standing = match known.is_ready() {
-        _ if is_refused || !known.snapshot.broken.is_empty() => Availability::Unreadable,
+        _ if is_converted || !known.snapshot.broken.is_empty() => Availability::Unreadable,
         true if !replica.holds(resource) => Availability::Incomplete,
         true if !replica.shows(resource, is_table) => Availability::OfAnotherRelease,
         true if is_out_of_reach(api, resource, path, line) => Availability::Behind,

@@ -122,6 +122,8 @@ struct Draft<'a> {
     stored: Vec<String>,
     /// Of the strategy Webhook.
     webhook: Option<ConversionWebhook>,
+    /// See [`Self::is_mixed`].
+    mixed: OnceCell<bool>,
     names_accepted: bool,
     established: bool,
     terminating: bool,
@@ -227,8 +229,10 @@ impl Draft<'_> {
     /// Whether values may be stored that are not as the storage version shows them: they are kept as they are, and no version is shown without a look at which
     /// one they are of.
     fn is_mixed(&self) -> bool {
-        let mut may_be_stored = self.versions.iter().filter(|version| self.may_be_stored(version));
-        may_be_stored.any(|version| !self.readable().any(|readable| readable.name == version.name))
+        *self.mixed.get_or_init(|| {
+            let mut may_be_stored = self.versions.iter().filter(|version| self.may_be_stored(version));
+            may_be_stored.any(|version| !self.readable().any(|readable| readable.name == version.name))
+        })
     }
 
     /// A version is made of the stored bytes when those of every value that may be stored are its own but for `apiVersion`.

@@ -214,6 +214,7 @@ impl<'a> Raw<'a> {
             namespaced,
             storage,
             webhook: self.spec.conversion.webhook(),
+            mixed: OnceCell::new(),
             names_accepted: holds("NamesAccepted"),
             established: holds("Established"),
             terminating: holds("Terminating"),
