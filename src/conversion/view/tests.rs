@@ -6,7 +6,10 @@ use client::testing::{Reaction, Server};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Caller, Converter};
+use crate::{
+    Caller, Converter,
+    webhook::{ANSWER_BYTES_MAX, WAITING_MAX},
+};
 use cache::{
     cacher::cacher,
     dispatch::GroupLimits,
@@ -32,6 +35,8 @@ const GOOD: u8 = 0;
 const REFUSES: u8 = 1;
 /// Of more than one object it gives back one.
 const HALF: u8 = 2;
+const HANGS: u8 = 3;
+const HAS_NO_END: u8 = 4;
 
 impl Hook {
     fn set(&self, mood: u8) {
@@ -54,6 +59,11 @@ impl Hook {
             object
         });
         let mood = self.mood.load(Ordering::SeqCst);
+        match mood {
+            HANGS => return Reaction::Hang,
+            HAS_NO_END => return Reaction::Giant,
+            _ => {}
+        }
         let result = if mood == REFUSES { json!({"status": "Failure", "message": "no"}) } else { json!({"status": "Success"}) };
         let converted: Vec<Value> = if mood == HALF { converted.take(1).collect() } else { converted.collect() };
         let response = json!({"uid": review["request"]["uid"], "result": result, "convertedObjects": converted});
@@ -67,6 +77,7 @@ struct Stage {
     storage: Arc<Storage>,
     source: Inbox,
     epoch: u64,
+    converter: Arc<Converter>,
     view: View,
     _server: Server,
     _given_up: watch::Sender<GivenUp>,
@@ -116,8 +127,18 @@ impl Stage {
         tokio::spawn(main.run());
         tokio::spawn(own.run());
         let runtime = tokio::runtime::Handle::current();
-        let view = View::follow(&runtime, main_handle.published.clone(), converter, (handle, inbox));
-        Self { hook, metrics: figures, storage: served.storage.clone(), source, epoch: 0, view, _server: server, _given_up: told }
+        let view = View::follow(&runtime, main_handle.published.clone(), converter.clone(), (handle, inbox));
+        Self {
+            hook,
+            metrics: figures,
+            storage: served.storage.clone(),
+            source,
+            epoch: 0,
+            converter,
+            view,
+            _server: server,
+            _given_up: told,
+        }
     }
 
     fn object(&self, name: &str, revision: u64) -> Arc<Object> {
@@ -287,4 +308,42 @@ async fn a_resource_that_went_back_takes_its_version_with_it() {
         .ok()
         .expect("it comes back");
     assert_eq!((known.revision, known.lost), (Revision(20), Revision(50)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_hangs_holds_so_many_requests_and_no_more() {
+    let stage = Stage::new(1_000).await;
+    stage.hook.set(HANGS);
+    let object = stage.object("o", 5);
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..WAITING_MAX {
+        let (converter, object) = (stage.converter.clone(), object.clone());
+        waiting.spawn(async move { converter.objects(&[object]).await.map(drop) });
+    }
+    let refused = timeout(WAIT, async {
+        loop {
+            match timeout(Duration::from_millis(50), stage.converter.objects(std::slice::from_ref(&object))).await {
+                Ok(outcome) => break outcome.map(drop),
+                // Not all of them wait yet.
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    });
+    assert_eq!(refused.await.expect("in time"), Err(ConversionError::Busy("things.ex.io".to_owned())));
+    assert!(stage.hook.count().0 <= CALLS_AT_ONCE);
+    waiting.shutdown().await;
+    stage.hook.set(GOOD);
+    let made = stage.converter.objects(&[object]).await.expect("it answers again");
+    assert_eq!((made.len(), made[0].revision), (1, Revision(5)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_without_an_end_is_given_up() {
+    let stage = Stage::new(1_000).await;
+    stage.hook.set(HAS_NO_END);
+    let told = stage.converter.objects(&[stage.object("o", 5)]).await.map(drop).expect_err("it is too long").to_string();
+    assert!(
+        told.contains("failed: Post \"https://localhost:") && told.ends_with(&format!("the answer has more than {ANSWER_BYTES_MAX} bytes")),
+        "{told}"
+    );
 }
