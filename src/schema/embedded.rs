@@ -85,6 +85,27 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// Calls `with` for each object inside of a default, which it may change.
+    pub fn each_embedded_in_defaults_mut(&mut self, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
+        if self.root.has.embedded && self.root.has.defaults {
+            walk_defaults(&mut self.root, with);
+        }
+    }
+}
+
+fn walk_defaults(node: &mut Node, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
+    if let Some(mut default) = node.default.take() {
+        let walked: Result<(), ()> = walk_mut(node, &mut default, &mut Path::default(), &mut |embedded| {
+            with(embedded);
+            Ok(())
+        });
+        debug_assert!(walked.is_ok(), "nothing ends it");
+        node.default = Some(default);
+    }
+    node.all_mut().into_iter().for_each(|node| walk_defaults(node, with));
+}
+
 fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Embedded<'_>) -> Result<(), E>) -> Result<(), E> {
     match value {
         Value::Object(members) => {
@@ -151,6 +172,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn those_in_defaults_are_met() {
+        let inner = json!({"x-kubernetes-embedded-resource": true});
+        let tree = json!({"properties": {"a": {"default": {"e": {"kind": "K"}}, "properties": {"e": inner}}, "b": {"default": {"e": {}}}}});
+        let mut schema = Schema::of_tree(&tree).expect("a schema");
+        schema.each_embedded_in_defaults_mut(&mut |embedded| drop(embedded.members.insert("met".into(), embedded.path.into())));
+        let mut object = json!({});
+        schema.set_defaults(&mut object);
+        assert_eq!(object, json!({"a": {"e": {"kind": "K", "met": "e"}}, "b": {"e": {}}}));
+    }
 
     #[test]
     fn each_is_met_at_its_path() {

@@ -161,7 +161,7 @@ impl Node {
         self.all_mut().into_iter().for_each(Self::loosen);
     }
 
-    fn all_mut(&mut self) -> Vec<&mut Self> {
+    pub(crate) fn all_mut(&mut self) -> Vec<&mut Self> {
         let additional = match &mut self.additional {
             Some(Additional::Like(node)) => Some(&mut **node),
             _ => None,

@@ -28,17 +28,31 @@ pub(super) fn coerce(schema: &Schema, object: &mut Value, unknown: &mut typed::U
 /// Makes what an apply has made of an object what it will be read as: what is missing in it and has a default is there, and objects inside of it have the metadata that there
 /// is. Nothing is refused, and no null goes: that is judged later.
 pub(super) fn complete(schema: &Schema, object: &mut Value) {
-    let coerced: Result<(), ()> = schema.each_embedded_mut(object, &mut |EmbeddedMut { path, members }| {
-        let before = members.get("metadata").cloned();
-        if coerce_head(EmbeddedMut { path, members }, &mut typed::Unknown::new()).is_err()
-            && let Some(before) = before
-        {
-            members.insert("metadata".to_owned(), before);
-        }
+    let coerced: Result<(), ()> = schema.each_embedded_mut(object, &mut |embedded| {
+        coerce_or_leave(embedded);
         Ok(())
     });
     debug_assert!(coerced.is_ok(), "nothing ends it");
     schema.set_defaults(object);
+}
+
+/// Compiles a schema, whose defaults have the metadata that there is in objects inside of them.
+///
+/// # Errors
+/// It is no schema.
+pub(super) fn compile(json: &[u8]) -> Result<Schema, serde_json::Error> {
+    let mut schema = Schema::compile(json)?;
+    schema.each_embedded_in_defaults_mut(&mut coerce_or_leave);
+    Ok(schema)
+}
+
+fn coerce_or_leave(EmbeddedMut { path, members }: EmbeddedMut<'_>) {
+    let before = members.get("metadata").cloned();
+    if coerce_head(EmbeddedMut { path, members }, &mut typed::Unknown::new()).is_err()
+        && let Some(before) = before
+    {
+        members.insert("metadata".to_owned(), before);
+    }
 }
 
 /// Judges the heads of objects inside of the defaults of definitions.
@@ -230,6 +244,15 @@ mod tests {
         assert_eq!(odd.pointer("/spec/inner/metadata"), Some(&json!({"name": 1})), "this is judged");
         let wrong = joined(&wrong_inside(Some(&schema()), Part::Main, None, &odd));
         assert!(wrong.contains(r#"spec.inner.metadata: Invalid value: {"name":1}: json: cannot unmarshal number"#), "{wrong}");
+    }
+
+    #[test]
+    fn defaults_have_the_metadata_that_there_is() {
+        let tree = json!({"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true, "default": {"apiVersion": "v1", "kind": "P", "metadata": {"finalizers": [], "odd": 1}}}}});
+        let mut object = json!({});
+        compile(tree.to_string().as_bytes()).expect("a schema").set_defaults(&mut object);
+        assert_eq!(object, json!({"a": {"apiVersion": "v1", "kind": "P", "metadata": {}}}));
     }
 
     #[test]

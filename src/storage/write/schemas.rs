@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dashmap::DashMap;
 
-use super::{Writer, failure::WriteError};
+use super::{Writer, custom, failure::WriteError};
 use catalogue::Served;
 use offload::LARGE_BYTES;
 use registry::ServedResources;
@@ -59,7 +59,7 @@ impl Writer {
         let schema = match self.schemas.known(&key, &json) {
             Some(schema) => schema,
             None => {
-                let schema = self.offload.run(json.len() >= LARGE_BYTES, || Schema::compile(&json)).await.ok().map(Arc::new);
+                let schema = self.offload.run(json.len() >= LARGE_BYTES, || custom::compile(&json)).await.ok().map(Arc::new);
                 self.schemas.forget_unserved(&resources);
                 self.schemas.compiled.insert(key, Compiled { json, schema: schema.clone() });
                 schema
