@@ -25,13 +25,24 @@ const CACHE_BYTES: usize = 64 << 20;
 /// # Errors
 /// In one line; the directory is then as it was.
 pub fn restore(file: &Path, dir: &Path, bump: u64, progress: &mut impl FnMut(Progress)) -> Result<(Backup, i64), StoreError> {
+    restore_in_commits(file, dir, bump, COMMIT_BYTES, progress)
+}
+
+/// The same with so many bytes of changes in one commit.
+pub(super) fn restore_in_commits(
+    file: &Path,
+    dir: &Path,
+    bump: u64,
+    commit_bytes: usize,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(Backup, i64), StoreError> {
     // Before anything is made; it is looked at again while it is restored.
     let backup = check_backup(file, progress)?;
     let revision = i64::try_from(bump).ok().and_then(|bump| backup.revision.checked_add(bump)).filter(|revision| *revision < REVISION_MAX);
     let revision =
         revision.ok_or_else(|| StoreError::backup(file, format_args!("{} and {bump} are no revision together", backup.revision)))?;
     let mut directory = Directory::claim_for_restore(dir)?;
-    match fill(file, &mut directory, revision, progress) {
+    match fill(file, &mut directory, revision, commit_bytes, progress) {
         Ok(()) => Ok((backup, revision)),
         Err(error) => {
             directory.clear();
@@ -43,13 +54,19 @@ pub fn restore(file: &Path, dir: &Path, bump: u64, progress: &mut impl FnMut(Pro
 /// Clients keep revisions in signed and unsigned numbers, and add to them.
 const REVISION_MAX: i64 = i64::MAX / 2;
 
-fn fill(file: &Path, directory: &mut Directory, revision: i64, progress: &mut impl FnMut(Progress)) -> Result<(), StoreError> {
+fn fill(
+    file: &Path,
+    directory: &mut Directory,
+    revision: i64,
+    commit_bytes: usize,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), StoreError> {
     let temporary = directory.temporary_database();
     let wrong = |error: redb::Error| StoreError::database(&temporary, error);
     let created = Directory::create_temporary(&temporary).map_err(|error| StoreError::io(&temporary, &error))?;
     let backend = FileBackend::new(created).map_err(|error| wrong(error.into()))?;
     let database = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(|error| wrong(error.into()))?;
-    let backup = write(file, &database, revision, progress, &wrong)?;
+    let backup = write(file, &database, revision, commit_bytes, progress, &wrong)?;
     drop(database);
     check(&temporary, revision, &backup)?;
     directory.put_database()?;
@@ -60,6 +77,7 @@ fn write(
     file: &Path,
     database: &Database,
     revision: i64,
+    commit_bytes: usize,
     progress: &mut impl FnMut(Progress),
     wrong: &impl Fn(redb::Error) -> StoreError,
 ) -> Result<Backup, StoreError> {
@@ -68,30 +86,35 @@ fn write(
         txn.set_durability(Durability::Immediate)?;
         Ok(txn)
     };
-    let mut txn = begin().map_err(wrong)?;
+    // None only between two: a second one waits for the end of the first.
+    let mut txn = Some(begin().map_err(wrong)?);
     let mut bytes = 0;
     let backup = read_backup(file, "restoring", progress, |part| {
+        let open = txn.as_ref().expect("one is open between two parts");
         let put = || -> Result<usize, redb::Error> {
             Ok(match part {
                 Part::Lease { id, ttl } => {
-                    txn.open_table(LEASES)?.insert(id, ttl)?;
+                    open.open_table(LEASES)?.insert(id, ttl)?;
                     0
                 }
                 Part::Change { place, record } => {
                     let record = record.encode();
-                    txn.open_table(LOG)?.insert((place.main, place.sub), &record[..])?;
+                    open.open_table(LOG)?.insert((place.main, place.sub), &record[..])?;
                     record.len()
                 }
             })
         };
         bytes += put().map_err(wrong)?;
-        if bytes >= COMMIT_BYTES {
-            bytes = 0;
-            let full = std::mem::replace(&mut txn, begin().map_err(wrong)?);
+        if bytes >= commit_bytes
+            && let Some(full) = txn.take()
+        {
             full.commit().map_err(|error| wrong(error.into()))?;
+            bytes = 0;
+            txn = Some(begin().map_err(wrong)?);
         }
         Ok(())
     })?;
+    let txn = txn.expect("one is open after the last part");
     let end = || -> Result<(), redb::Error> {
         // An empty backup has opened neither.
         txn.open_table(LOG)?;

@@ -7,6 +7,7 @@ use proto::{DefragmentRequest, DeleteRangeRequest, KeyValue, PutRequest, RangeRe
 
 use super::*;
 use crate::directory::Directory;
+use crate::restore::restore_in_commits;
 use crate::{Progress, Remote, Size, StoreError, check_backup, restore, save};
 
 const BUMP: u64 = 1_000;
@@ -95,6 +96,21 @@ async fn what_is_restored_is_what_was_saved_at_revisions_that_nobody_has_seen() 
     client.revoke(77).await.expect("it is there");
     assert_eq!(client.get("b").await.expect("read").count, 0, "the lease has its keys");
     store.close().await;
+}
+
+#[tokio::test]
+async fn a_restore_of_many_commits_is_whole() {
+    let place = Place::new();
+    let file = place.backup().await;
+    let (old, mut client) = place.open("old");
+    let saved = everything(&mut client).await;
+    old.close().await;
+    // Each change is more than one commit takes.
+    let (file, dir) = (file.clone(), place.path("new"));
+    let restoring = tokio::task::spawn_blocking(move || restore_in_commits(&file, &dir, BUMP, 1, &mut ignored).map(drop));
+    tokio::time::timeout(PATIENCE, restoring).await.expect("it ends").expect("no panic").expect("restored");
+    let (_store, mut client) = place.open("new");
+    assert_eq!(everything(&mut client).await, saved);
 }
 
 #[tokio::test]

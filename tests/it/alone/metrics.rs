@@ -26,7 +26,7 @@ const LABEL: &str = "apiserver_id_hash";
 const SOON: Duration = Duration::from_secs(30);
 
 /// What moves only when something is wrong or a flag asks for it, and the tests in which it does.
-const OF_FAULTS: [(&str, &str); 22] = [
+const OF_FAULTS: [(&str, &str); 23] = [
     ("apiserver_audit_error_total", "the audit log cannot be written: `audit`"),
     ("apiserver_audit_event_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_level_total", "there is an audit policy: `audit`"),
@@ -46,6 +46,7 @@ const OF_FAULTS: [(&str, &str); 22] = [
     ("watchcache_resource_age_seconds", "what brings objects is silent: `reflector::tests`"),
     ("watchcache_selector_indexes", "selectors look at many objects in vain: `indexes`"),
     ("watchcache_store_failed", "the disk is full: `trouble`"),
+    ("watchcache_store_quota_bytes", "there is a quota: `backups`"),
     ("watchcache_store_stalled", "the disk hangs: `store::tests::lives`"),
     ("watchcache_upstream_up", "the server is a read replica: `replica`"),
     ("watchcache_unread_bytes", "a client does not read: `backlog`"),

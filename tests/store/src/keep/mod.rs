@@ -123,7 +123,8 @@ async fn play(options: &Options, root: &Path, seed: u64) -> Result<()> {
     for file in &backups {
         restored(options, &tools, root, file, &log).await?;
     }
-    drop(server);
+    // Not only dropped: it has the directory until it is gone.
+    server.kill().await?;
     kills::run(options.kills, &tools, root, &backups[0], &log, &mut StdRng::seed_from_u64(seed)).await
 }
 
