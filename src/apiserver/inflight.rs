@@ -192,7 +192,8 @@ mod tests {
         let crowd = (0..3_000).map(|_| async {
             let place = inflight.admit_until(&Method::GET, &jane, until).await?;
             sleep(Duration::from_millis(500)).await;
-            Ok::<_, Full>(drop(place))
+            drop(place);
+            Ok::<_, Full>(())
         });
         let answered = futures_util::future::join_all(crowd).await;
         assert!(answered.iter().all(Result::is_ok), "{}", answered.iter().filter(|answer| answer.is_err()).count());
