@@ -511,7 +511,8 @@ mod tests {
                 let head = account.read(&request(4 << 10)).with(0).expect("room");
                 let place = account.wait(&head).await?;
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                Ok::<_, Full>(drop(place))
+                drop(place);
+                Ok::<_, Full>(())
             }
         });
         let waited = futures_util::future::join_all(waits).await;

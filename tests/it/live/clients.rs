@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Outcome,
-    floor::{Floor, stand},
+    floor::{Floor, stand, subject},
     peers::TOKEN,
     record, say,
 };
@@ -32,7 +32,9 @@ async fn client_go_informer_in_protobuf() -> Outcome {
 #[tokio::test]
 #[ignore = "needs etcd, kube-apiserver and tests/clients/kube-rs: WATCHCACHE_TEST_PEERS, WATCHCACHE_TEST_KUBE_RS"]
 async fn kube_rs_reflector() -> Outcome {
-    run("WATCHCACHE_TEST_KUBE_RS", "reflector", &[]).await
+    // What is too old for a server that a kube-apiserver feeds is not too old for that one.
+    let fed: &[&str] = if subject() == "watchcache-upstream" { &["--keeps-history", "--objects=1000", "--changes=400"] } else { &[] };
+    run("WATCHCACHE_TEST_KUBE_RS", "reflector", fed).await
 }
 
 /// Lines of a program that may wait to be read.

@@ -153,7 +153,7 @@ impl Floor {
 }
 
 /// Which server is under test.
-fn subject() -> String {
+pub(super) fn subject() -> String {
     env::var("WATCHCACHE_TEST_SUBJECT").unwrap_or_else(|_| "watchcache".into())
 }
 

@@ -1,7 +1,7 @@
 //! A kube-rs watcher and reflector against a server; succeeds only if its stores equal what kube-apiserver lists from etcd at the end.
 //!
 //! Two watchers run side by side, one that lists and one that streams its list. This program also makes the writes, and once makes
-//! each watcher resume from revision 1, which no server keeps: it has to answer 410, and the watcher to start anew.
+//! each watcher resume from revision 1, which no server keeps for long: it has to answer 410, and the watcher to start anew.
 
 mod connect;
 mod writes;
@@ -70,6 +70,9 @@ struct Options {
     /// Changes made while the watchers run.
     #[arg(long, default_value_t = 2_000)]
     changes: usize,
+    /// The server may still have its whole history, as a kube-apiserver has in the first minutes: no watcher is made to start anew.
+    #[arg(long)]
+    keeps_history: bool,
     /// Seconds that the watchers may take to be ready, to start anew and to catch up.
     #[arg(long, default_value_t = 120)]
     patience_s: u64,
@@ -90,7 +93,7 @@ async fn main() -> Result<()> {
         follower.ready(patience).await?;
     }
     writes.change(options.changes / 2).await?;
-    for follower in &followers {
+    for follower in followers.iter().filter(|_| !options.keeps_history) {
         follower.age(patience).await?;
     }
     writes.change(options.changes - options.changes / 2).await?;
