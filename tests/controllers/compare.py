@@ -112,6 +112,10 @@ class Server:
                 raise SystemExit(f"{self.name}: {path} is after {patience} s: {json.dumps(found)}")
             time.sleep(0.05)
 
+    def listed(self, path):
+        """The objects; a server that has just begun may not serve custom resources yet."""
+        return self.until(path, lambda found: found is not None)["items"]
+
     def gone(self, path):
         self.until(path, lambda found: found is None)
 
@@ -422,7 +426,7 @@ class Graph:
 def state(server):
     """All revisions there are of the objects of graphs."""
     lists = ["/api/v1/configmaps", "/api/v1/secrets", "/apis/ex.io/v1/things", "/apis/ex.io/v1/worlds"]
-    items = [[item["metadata"] for item in server.ask("GET", path)[1]["items"]] for path in lists]
+    items = [[item["metadata"] for item in server.listed(path)] for path in lists]
     return [sorted((m["uid"], m["resourceVersion"]) for m in some if m["name"].startswith("g") and "-n" in m["name"]) for some in items]
 
 
@@ -465,7 +469,7 @@ def run(stage, servers, batch, kill):
                 of[graph.number].append(graph.left(server))
     for server in servers:
         for path in ["/apis/ex.io/v1/worlds"] + [f"{KINDS[kind][0].format(space)}" for graph in batch for space in graph.spaces for kind in list(KINDS)[:3]]:
-            for item in server.ask("GET", path)[1]["items"]:
+            for item in server.listed(path):
                 if item["metadata"].get("finalizers"):
                     server.ask("PATCH", f"{path}/{item['metadata']['name']}", {"metadata": {"finalizers": None}}, MERGE)
             if path.endswith("worlds"):
