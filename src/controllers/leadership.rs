@@ -1,5 +1,5 @@
 //! When the controllers are ours to run: never while a kube-controller-manager holds its Lease, and by one of ours alone where several share an etcd
-//! ([decision 0040](../../docs/decisions/0041-controllers-of-its-own.md)).
+//! ([decision 0040](../../docs/decisions/0040-controllers-of-its-own.md)).
 
 use std::{
     sync::Arc,
