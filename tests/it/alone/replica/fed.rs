@@ -1,6 +1,7 @@
 //! A server whose objects come from an API server, which is another watchcache here.
 
 use super::*;
+use crate::alone::metric;
 
 const LIMITS: &str = "/api/v1/namespaces/default/limitranges";
 
