@@ -146,7 +146,7 @@ impl Controllers {
         }
         let this = Arc::new(self);
         tracing::info!(
-            "not all writes are validated yet: custom resources not against their schemas, built-in types only in metadata and field types"
+            "not all writes are validated yet: built-in types only in metadata and field types, rules in CEL not at all"
         );
         let all = async {
             tokio::join!(
