@@ -294,7 +294,9 @@ async fn used_by_kubectl(cluster: &Cluster, client: &Client) -> Result<(), Failu
     let widget = |size: u32| {
         format!("apiVersion: ex.io/v1\nkind: Widget\nmetadata:\n  name: a\n  namespace: team\nspec:\n  replicas: 1\n  size: {size}\n")
     };
-    check(&["api-resources", "--api-group=ex.io"], "widgets   wi           ex.io/v1     true         Widget")?;
+    // The host asks for discovery in the background.
+    let listed = "widgets   wi           ex.io/v1     true         Widget";
+    until("kubectl lists our resources", async || Ok(cluster.told(&["api-resources", "--api-group=ex.io"])?.contains(listed))).await?;
     let mut watched = Rows::of(cluster.kubectl(TOKEN, &["get", "wi", "-n", "team", "-w", "-o", "name"])?.stderr(Stdio::inherit()))?;
     fs::write(&file, widget(1))?;
     check(&["create", "-f", &path], "widget.ex.io/a created")?;
