@@ -23,7 +23,7 @@ use crate::{
 
 /// Clients that move.
 const TRAVELLERS: usize = 20;
-/// Writes a second through kube-apiserver (issue 5).
+/// Writes a second through kube-apiserver.
 const RATE: u32 = 300;
 /// Objects that are written.
 const OBJECTS: usize = 600;

@@ -16,9 +16,9 @@ use crate::{
 
 /// Objects when nothing else is said; the issue's 50,000 take minutes to make.
 const OBJECTS: usize = 5_000;
-/// Objects of a page (issue 5).
+/// Objects of a page.
 const PAGE: usize = 500;
-/// Writes a second that are aimed at (issue 5).
+/// Writes a second that are aimed at.
 const RATE: u32 = 500;
 /// Complete pagings of each kind.
 const ROUNDS: usize = 3;
