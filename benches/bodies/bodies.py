@@ -21,7 +21,7 @@ BODY = 3 * MIB
 PODS, MAPS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/configmaps"
 NAMESPACE = "/api/v1/namespaces/default"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-JSON, YAML = "application/json", "application/yaml"
+JSON, YAML, APPLY = "application/json", "application/yaml", "application/apply-patch+yaml"
 JSON_PATCH, MERGE_PATCH, STRATEGIC = (f"application/{kind}+json" for kind in ("json-patch", "merge-patch", "strategic-merge-patch"))
 
 
@@ -69,6 +69,27 @@ def schemas():
         yield f"an object of it: {plural}", "POST", f"/apis/ex.io/v1/{plural}", JSON, of(plural, objects[plural])
 
 
+def applies():
+    """Applies of many fields, and managed fields that nobody writes."""
+    fields = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fields"}, "data": {f"field-{i:05}": "v" * 10 for i in range(15_000)}})
+    for manager in ("one", "two"):
+        yield f"applied: 15,000 fields by {manager}", "PATCH", f"{MAPS}/fields?fieldManager={manager}&force=true", APPLY, fields
+    yield "applied: without change", "PATCH", f"{MAPS}/fields?fieldManager=two", APPLY, fields
+    entry = lambda i, fields: {"manager": f"m{i}", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    managers = [entry(i, {"f:data": {f"f:k{i}": {}, "f:all": {}}}) for i in range(1_000)]
+    forged = lambda name, managed: json.dumps({"metadata": {"name": name, "managedFields": managed}, "data": {"all": "1"} | {f"k{i}": "" for i in range(1_000)}})
+    yield "applied: 1,000 managers", "POST", MAPS, JSON, forged("managers", managers)
+    yield "applied: beside them", "PATCH", f"{MAPS}/managers?fieldManager=x&force=true", APPLY, '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"managers"},"data":{"all":"2"}}'
+    yield "applied: 1 MB of managed fields", "POST", MAPS, JSON, forged("forged", [entry(0, {"f:data": {f"f:{i:x}": {} for i in range(80_000)}})])
+    containers = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"twice"},"spec":{"containers":['
+    yield "applied: one key again and again", "PATCH", f"{PODS}/twice?fieldManager=x", APPLY, filled(containers, lambda i: '{"name":"c","image":"i"}', "]}}", MIB)
+    preserved = {"l": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    yield "applied: a definition of anythings", "POST", DEFINITIONS, JSON, defined("anythings", preserved)
+    deep = '{"a":[' * 45 + "1" + "]}" * 45
+    nested = '{"apiVersion":"ex.io/v1","kind":"Anything","metadata":{"name":"a"},"l":['
+    yield "applied: lists nested 90 deep", "PATCH", "/apis/ex.io/v1/anythings/a?fieldManager=x", APPLY, filled(nested, lambda i: deep, "]}", MIB)
+
+
 def cases():
     named = '{"metadata":{"name":"a"},'
     container = named + '"spec":{"containers":[{"name":"c","image":"i",'
@@ -99,6 +120,7 @@ def cases():
         ("10,000 insertions", "PATCH", PODS + "/a", JSON_PATCH,
          "[" + ",".join(['{"op":"add","path":"/spec/containers/0/env/0","value":{"name":"x"}}'] * 10_000) + "]"),
         *schemas(),
+        *applies(),
     ]
 
 
