@@ -145,9 +145,7 @@ impl Controllers {
             return;
         }
         let this = Arc::new(self);
-        tracing::info!(
-            "not all writes are validated yet: built-in types only in metadata and field types, rules in CEL not at all"
-        );
+        tracing::info!("not all writes are validated yet: built-in types only in metadata and field types, rules in CEL not at all");
         let all = async {
             tokio::join!(
                 detection::watch(&this),

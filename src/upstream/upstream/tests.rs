@@ -142,8 +142,16 @@ async fn resets_wear_no_connection_out() {
         drop(upstream.send(asked(), Client { name: &name, ..JANE }).await.expect("an answer"));
     }
     assert!(has_worn());
-    let more = upstream.send(asked(), JOE).await.expect("an answer");
-    assert!(!has_worn() && !upstream.retired.lock().is_empty(), "it takes no more requests");
+    // Resets that are still on their way may wear out the next one, too.
+    let (mut more, patience) = (Vec::new(), Instant::now() + SOON);
+    loop {
+        more.push(upstream.send(asked(), JOE).await.expect("an answer"));
+        if !has_worn() && !upstream.retired.lock().is_empty() {
+            break;
+        }
+        assert!(Instant::now() < patience, "it takes no more requests");
+        sleep(Duration::from_millis(20)).await;
+    }
     let mut body = of_joe.response.into_body();
     assert!(body.frame().await.is_some_and(|frame| frame.is_ok()), "what is under way on it goes on");
     drop((more, body));
