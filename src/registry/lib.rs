@@ -373,8 +373,8 @@ impl Registry {
         if let Some(caller) = known {
             return caller;
         }
-        let resources = Arc::downgrade(&self.resources);
-        let resolver = Arc::new(move |backend: &Backend<'_>| services::resolve(&resources, backend));
+        let (resources, prefix) = (Arc::downgrade(&self.resources), self.deps.prefix.clone());
+        let resolver = Arc::new(move |backend: &Backend<'_>| services::resolve(&resources, &prefix, backend));
         let caller = Arc::new(Caller::new(webhook.clone(), resolver, self.deps.metrics.clone()));
         callers.retain(|_, caller| caller.strong_count() > 0);
         callers.insert(definition.to_owned(), Arc::downgrade(&caller));

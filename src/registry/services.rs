@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Weak,
+    sync::{Arc, Weak},
 };
 
 use arc_swap::ArcSwap;
@@ -14,26 +14,27 @@ use conversion::Backend;
 use go::quote::quoted;
 use model::Object;
 
-/// Finds an address of a Service in the cache.
+/// Finds an address of a Service in the cache. `prefix`: what all keys begin with.
 ///
 /// # Errors
 /// There is no such Service or port, or nothing that could answer; a sentence in kube-apiserver's words where it has any.
-pub(super) fn resolve(resources: &Weak<ArcSwap<ServedResources>>, backend: &Backend<'_>) -> Result<SocketAddr, String> {
+pub(super) fn resolve(resources: &Weak<ArcSwap<ServedResources>>, prefix: &str, backend: &Backend<'_>) -> Result<SocketAddr, String> {
     let Some(resources) = resources.upgrade() else { return Err("the server is stopping".to_owned()) };
     let resources = resources.load();
     let Some(services) = resources.find("", "v1", "services") else {
         return Err("this server has no Services: name the webhook by a URL".to_owned());
     };
     let known = services.handle.published.known();
-    let key = format!("/services/specs/{}/{}", backend.namespace, backend.name);
-    let service = known.snapshot.store.scan(b"", b"").find(|object| object.key().ends_with(key.as_bytes()));
-    let Some(service) = service else { return Err(format!("service {} not found", quoted(backend.name))) };
+    let key = in_namespace(services, prefix, backend) + backend.name;
+    let Some(service) = known.snapshot.store.find(key.as_bytes()) else {
+        return Err(format!("service {} not found", quoted(backend.name)));
+    };
     let service = tree(services, service);
     let ports = service["spec"]["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(port) = ports.iter().find(|port| port["port"] == backend.port) else {
         return Err(format!("no service port {} found for service {}", backend.port, quoted(backend.name)));
     };
-    if let Some(found) = of_slices(&resources, backend, port["name"].as_str().unwrap_or_default()) {
+    if let Some(found) = of_slices(&resources, prefix, backend, port["name"].as_str().unwrap_or_default()) {
         return Ok(found);
     }
     let cluster_ip = service["spec"]["clusterIP"].as_str().unwrap_or_default();
@@ -44,14 +45,13 @@ pub(super) fn resolve(resources: &Weak<ArcSwap<ServedResources>>, backend: &Back
 }
 
 /// A ready address of the Service's slices, each time another one.
-fn of_slices(resources: &ServedResources, backend: &Backend<'_>, port: &str) -> Option<SocketAddr> {
+fn of_slices(resources: &ServedResources, prefix: &str, backend: &Backend<'_>, port: &str) -> Option<SocketAddr> {
     let slices = resources.find("discovery.k8s.io", "v1", "endpointslices")?;
     let known = slices.handle.published.known();
     let mut found = Vec::new();
-    let is_of = |object: &&std::sync::Arc<Object>| {
-        object.namespace() == backend.namespace && object.labels().get("kubernetes.io/service-name") == Some(backend.name)
-    };
-    for slice in known.snapshot.store.scan(b"", b"").filter(is_of) {
+    let is_of = |object: &&Arc<Object>| object.labels().get("kubernetes.io/service-name") == Some(backend.name);
+    let namespace = in_namespace(slices, prefix, backend);
+    for slice in known.snapshot.store.scan(namespace.as_bytes(), b"").filter(is_of) {
         let slice = tree(slices, slice);
         let ports = slice["ports"].as_array().into_iter().flatten();
         let Some(number) = ports.filter(|one| one["name"].as_str().unwrap_or_default() == port).find_map(|one| one["port"].as_u64()) else {
@@ -70,6 +70,11 @@ fn of_slices(resources: &ServedResources, backend: &Backend<'_>, port: &str) -> 
     }
     let at = rand::random_range(0..found.len());
     Some(found[at])
+}
+
+/// Returns what the keys of a resource begin with in the namespace of a Service.
+fn in_namespace(resource: &Resource, prefix: &str, backend: &Backend<'_>) -> String {
+    format!("{}{}/", resource.served.storage.key_prefix(prefix), backend.namespace)
 }
 
 fn tree(resource: &Resource, object: &Object) -> Value {
