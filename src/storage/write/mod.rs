@@ -260,11 +260,7 @@ impl Writer {
         let _admitted = self.offload.admit(false, body.len()).await;
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
-        let mut object = self
-            .offload
-            .run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body))
-            .await?
-            .into_tree(warnings);
+        let mut object = self.decoded_body(request, schema, syntax, body).await?.into_tree(warnings);
         let mut target = request.target.clone();
         kinds::identify(target.served(), &mut object, request.requester.as_ref());
         in_namespace(&target, &object)?;
@@ -365,11 +361,7 @@ impl Writer {
         let _admitted = self.admit(&request.target, false, body.len()).await;
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
-        let mut object = self
-            .offload
-            .run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body))
-            .await?
-            .into_tree(warnings);
+        let mut object = self.decoded_body(request, schema, syntax, body).await?.into_tree(warnings);
         let target = &request.target;
         is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
@@ -451,6 +443,17 @@ impl Writer {
 }
 
 impl Writer {
+    /// Decodes the body of a create or of an update, off the runtime's thread when that may take long.
+    async fn decoded_body(
+        &self,
+        request: &WriteRequest<'_>,
+        schema: Option<&Schema>,
+        syntax: Syntax,
+        body: &[u8],
+    ) -> Result<DecodedBody, WriteError> {
+        self.offload.run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body)).await
+    }
+
     /// Changes an object as [`Self::change`] does; tries again without its managed fields if it is too large for etcd with them, and once the object is there in
     /// the versions in which its fields are managed.
     async fn change_managed(
