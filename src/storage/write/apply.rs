@@ -92,7 +92,7 @@ impl Writer {
                     Some(current) => updated(target, schema, request.part, current, object, warnings),
                     None => {
                         created_by_update(target, &object, request.options.dry_run)?;
-                        new_by_update(target, schema, object, warnings)
+                        new_by_update(request, schema, object, warnings)
                     }
                 }
             })

@@ -64,7 +64,7 @@ fn created(case: &Case) -> Value {
     if target.served().kind == "Secret" {
         kinds::encode_string_data(&mut object);
     }
-    let mut object = strategy::create(&target, None, object, tree::now(), &mut Vec::new()).expect("valid");
+    let mut object = strategy::create(&target, None, object, None, tree::now(), &mut Vec::new()).expect("valid");
     normalize(&mut object, usize::MAX).expect("no limit");
     match (converted, &object) {
         (Some(version), Value::Object(stored)) => serde_json::from_slice(&version.shown(stored)).expect("JSON"),

@@ -50,6 +50,15 @@ pub(super) fn identify(served: &Served, object: &mut Value, requester: Option<&R
     }
 }
 
+/// An object as Go's decoder hands it on: with what else a conversion to the internal type gives it. Whoever sent the object manages that too.
+pub(super) fn decoded<'v>(served: &Served, object: &'v Value) -> Cow<'v, Value> {
+    match id(served) {
+        "jobs" => workload::with_labels(object),
+        "daemonsets" => workload::with_count(object),
+        _ => Cow::Borrowed(object),
+    }
+}
+
 /// Fields that a new object gets; what its writer should know about them.
 pub(super) fn prepare_create(served: &Served, object: &mut Value, warnings: &mut Vec<String>) {
     match id(served) {

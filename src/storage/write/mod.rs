@@ -262,7 +262,6 @@ impl Writer {
         let schema = schema.as_deref();
         let mut object = self.decoded_body(request, schema, syntax, body).await?.into_tree(warnings);
         let mut target = request.target.clone();
-        kinds::identify(target.served(), &mut object, request.requester.as_ref());
         in_namespace(&target, &object)?;
         warnings.extend(dedup_owners(&mut object, Found::Sent));
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
@@ -275,14 +274,11 @@ impl Writer {
         let (name, base) = (name.to_owned(), base.to_owned());
         self.note_created(request, &target, &mut object).await?;
         if !name.is_empty() || base.is_empty() {
-            return self.create_named(&target, schema, object, request.options.dry_run, false, warnings).await;
+            return self.create_named(request, &target, schema, object, false, warnings).await;
         }
         for attempt in 1.. {
             target.name = names::generate(&base, &mut rand::rng());
-            match self
-                .create_named(&target, schema, object.clone(), request.options.dry_run, attempt == names::ATTEMPTS_MAX, warnings)
-                .await
-            {
+            match self.create_named(request, &target, schema, object.clone(), attempt == names::ATTEMPTS_MAX, warnings).await {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
                 outcome => return outcome,
             }
@@ -310,21 +306,22 @@ impl Writer {
     /// `last_try`: the name was generated, and there will be no other.
     async fn create_named(
         &self,
+        request: &WriteRequest<'_>,
         target: &ObjectRef,
         schema: Option<&Schema>,
         object: Value,
-        dry_run: bool,
         last_try: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
         let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(schema);
-        let mut object = self.offload.run(is_large, || strategy::create(target, schema, object, tree::now(), warnings)).await?;
+        let requester = request.requester.as_ref();
+        let mut object = self.offload.run(is_large, || strategy::create(target, schema, object, requester, tree::now(), warnings)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: target.subject(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
             generated: last_try,
         };
-        if dry_run {
+        if request.options.dry_run {
             let current = self.fresh(target).await?;
             return match &current {
                 Some(current) => Err(exists(current)),
@@ -393,7 +390,7 @@ impl Writer {
                         let mut object = object.clone();
                         managers.created(&mut object);
                         managers.confirm_complete()?;
-                        new_by_update(target, schema, object, warnings)
+                        new_by_update(request, schema, object, warnings)
                     }
                     None => Err(WriteError::NotFound(target.subject())),
                 }
@@ -511,7 +508,7 @@ impl Writer {
 
 /// The new object of a PUT or an apply.
 fn new_by_update(
-    target: &ObjectRef,
+    request: &WriteRequest<'_>,
     schema: Option<&Schema>,
     mut object: Value,
     warnings: &mut Vec<String>,
@@ -520,7 +517,7 @@ fn new_by_update(
     metadata.remove("resourceVersion");
     // Only a POST takes these away (measured).
     let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
-    let mut new = strategy::create(target, schema, object, tree::now(), warnings)?;
+    let mut new = strategy::create(&request.target, schema, object, request.requester.as_ref(), tree::now(), warnings)?;
     sent.into_iter().flatten().for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
     Ok(Decision::Put(new))
 }

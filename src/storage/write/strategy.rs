@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    custom,
+    Requester, custom,
     failure::WriteError,
     kinds::{self, StatusMetadata},
     managed, metadata,
@@ -55,16 +55,18 @@ impl Part {
     }
 }
 
-/// Makes what a client sent into a new object, and judges it.
+/// Makes what the requester sent into a new object, and judges it.
 pub(super) fn create(
     target: &ObjectRef,
     schema: Option<&Schema>,
     mut object: Value,
+    requester: Option<&Requester<'_>>,
     now: OffsetDateTime,
     warnings: &mut Vec<String>,
 ) -> Result<Value, WriteError> {
     let served = target.served();
     no_revision(&object)?;
+    kinds::identify(served, &mut object, requester);
     let metadata = tree::member(&mut object, "metadata");
     SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
     metadata.remove("resourceVersion");

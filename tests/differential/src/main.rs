@@ -27,7 +27,7 @@ use crate::{
 /// Resources that are compared at once.
 const LANES: usize = 6;
 /// Characters of a value in the report.
-const SHOWN_MAX: usize = 300;
+const SHOWN_MAX: usize = 1500;
 
 /// Compares what two servers make of the same random objects.
 #[derive(Parser)]

@@ -1,4 +1,4 @@
-//! The life of random objects of one resource on both servers: created, replaced, patched, their status written.
+//! The life of random objects of one resource on both servers: created, replaced, patched, applied, their status written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::{
     place::{Path, Step},
     repair::repair,
     resource::Resource,
-    same::{Difference, differences, has_own_status, plain, uid},
+    same::{Difference, differences, has_own_status, managers, plain, uid},
     types::Types,
 };
 
@@ -27,6 +27,7 @@ const CHANGES_MAX: usize = 6;
 const SERVER_SET: [&str; 4] = ["uid", "resourceVersion", "creationTimestamp", "managedFields"];
 
 const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// A group of equal differences.
 #[derive(Debug)]
@@ -61,8 +62,45 @@ enum Write {
     Merge,
     JsonPatch,
     Strategic,
+    /// By one of two managers, with or without force.
+    Apply(Manager),
     StatusPut,
     StatusMerge,
+    StatusApply(Manager),
+}
+
+/// Who applies, as a query says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manager {
+    First,
+    FirstForces,
+    SecondForces,
+}
+
+impl Manager {
+    const ALL: [Self; 3] = [Self::First, Self::FirstForces, Self::SecondForces];
+
+    fn query(self) -> &'static str {
+        match self {
+            Self::First => "?fieldManager=first",
+            Self::FirstForces => "?fieldManager=first&force=true",
+            Self::SecondForces => "?fieldManager=second&force=true",
+        }
+    }
+}
+
+impl Write {
+    fn is_of_status(self) -> bool {
+        matches!(self, Self::StatusPut | Self::StatusMerge | Self::StatusApply(_))
+    }
+
+    /// The query of its request.
+    fn query(self) -> &'static str {
+        match self {
+            Self::Apply(manager) | Self::StatusApply(manager) => manager.query(),
+            _ => "",
+        }
+    }
 }
 
 /// Both servers and the resource.
@@ -73,6 +111,8 @@ struct Pair<'a, 't> {
     type_name: String,
     maker: Maker<'t>,
     report: Report,
+    /// Somebody has sent an empty list of the object: kube-apiserver manages it apart from none until it has stored it as none (docs/conformance.md, `empties`).
+    had_empties: bool,
 }
 
 /// Compares so many objects.
@@ -81,7 +121,7 @@ pub(crate) async fn run(ours: &Server, theirs: &Server, resource: &Resource, typ
     let type_name = types.of_kind(&kind).unwrap_or_default().to_owned();
     let own = resource.name.bytes().fold(seed, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let (ours, theirs) = (ours.connection(), theirs.connection());
-    let mut pair = Pair { ours, theirs, resource, type_name, maker: Maker::new(types, own), report: Report::default() };
+    let mut pair = Pair { ours, theirs, resource, type_name, maker: Maker::new(types, own), report: Report::default(), had_empties: false };
     pair.report.fields_all = types.count_below(&pair.type_name);
     if resource.seeds.is_empty() {
         return Ok(pair.report);
@@ -95,6 +135,7 @@ pub(crate) async fn run(ours: &Server, theirs: &Server, resource: &Resource, typ
 impl Pair<'_, '_> {
     async fn object(&mut self, run: u64, n: usize) -> Result<()> {
         self.report.objects += 1;
+        self.had_empties = false;
         let mut base = self.resource.seeds.choose(&mut self.maker.rng).cloned().unwrap_or_default();
         let name = self.resource.name(&mut base, run, n);
         let path = format!("{}/{name}", self.resource.collection);
@@ -102,8 +143,10 @@ impl Pair<'_, '_> {
             return Ok(());
         }
         let mut steps = vec![Write::Put, Write::Merge, Write::JsonPatch, Write::Strategic, Write::Put];
+        steps.extend(Manager::ALL.map(Write::Apply));
         if self.resource.has_status && has_own_status(&self.resource.kind) {
             steps.extend([Write::StatusPut, Write::StatusMerge, Write::StatusPut]);
+            steps.extend(Manager::ALL.map(Write::StatusApply));
         }
         let chosen: Vec<Write> = steps.choose_multiple(&mut self.maker.rng, 4).copied().collect();
         for step in chosen {
@@ -127,18 +170,22 @@ impl Pair<'_, '_> {
             before.push(object.clone());
             self.maker.change(&mut object, &self.type_name, &members);
         }
-        let collection = self.resource.collection.clone();
+        let (method, media, target) = match self.maker.rng.random_ratio(1, 4) {
+            true => ("PATCH", APPLY, format!("{path}{}", Manager::First.query())),
+            false => ("POST", JSON, self.resource.collection.clone()),
+        };
         for attempt in 0..ATTEMPTS_MAX {
             let body = object.to_string();
-            let theirs = self.theirs.send("POST", &collection, JSON, &body).await?;
+            let theirs = self.theirs.send(method, &target, media, &body).await?;
             if theirs.is_success() {
                 self.report.accepted += 1;
                 self.report.fields.extend(self.maker.fields(&object, &self.type_name));
-                let ours = self.ours.send("POST", &collection, JSON, &body).await?;
-                let is_same = self.compare("POST", &body, path, &ours, &theirs).await?;
+                let ours = self.ours.send(method, &target, media, &body).await?;
+                let is_same =
+                    self.compare(if method == "POST" { method } else { "Created by apply" }, &body, "", path, (&ours, &theirs)).await?;
                 return Ok(is_same.then_some(()));
             }
-            self.try_alone("POST", &collection, JSON, &body).await?;
+            self.try_alone(method, &target, media, &body).await?;
             let is_repaired = repair(&mut self.maker, &mut object, base, &self.type_name, &theirs.body, attempt % REPAIRS_MAX);
             if !is_repaired || attempt % REPAIRS_MAX == REPAIRS_MAX - 1 {
                 object = before.pop().unwrap_or_else(|| base.clone());
@@ -154,8 +201,8 @@ impl Pair<'_, '_> {
             return Ok(false);
         }
         let (old, ours_old): (Value, Value) = (serde_json::from_str(&theirs_now.body)?, serde_json::from_str(&ours_now.body)?);
-        let is_status = matches!(step, Write::StatusPut | Write::StatusMerge);
-        let target = if is_status { format!("{path}/status") } else { path.to_owned() };
+        let is_status = step.is_of_status();
+        let target = format!("{path}{}{}", if is_status { "/status" } else { "" }, step.query());
         let mut base = old.clone();
         if let Some(metadata) = base["metadata"].as_object_mut() {
             SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
@@ -171,7 +218,7 @@ impl Pair<'_, '_> {
             if theirs.is_success() {
                 self.report.fields.extend(self.maker.fields(&wanted, &self.type_name));
                 let ours = self.ours.send(method, &target, media, &mine).await?;
-                return self.compare(&name, &format!("{}\n      of {}", body, theirs_now.body), path, &ours, &theirs).await;
+                return self.compare(&name, &body, &theirs_now.body, path, (&ours, &theirs)).await;
             }
             self.try_alone(method, &target, media, &mine).await?;
             let is_repaired = method == "PUT" && repair(&mut self.maker, &mut wanted, &base, &self.type_name, &theirs.body, attempt);
@@ -220,6 +267,7 @@ impl Pair<'_, '_> {
                 }
                 Some(("PATCH", "application/json-patch+json", json!([operation]).to_string()))
             }
+            Write::Apply(_) | Write::StatusApply(_) => Some(("PATCH", APPLY, wanted.to_string())),
             Write::Strategic => {
                 let patch = place.strategic_patch(self.maker.types, &self.type_name, old, value.unwrap_or(Value::Null))?;
                 Some(("PATCH", "application/strategic-merge-patch+json", patch.to_string()))
@@ -237,18 +285,23 @@ impl Pair<'_, '_> {
 
     /// Whether ours would accept what theirs refused; nothing is written.
     async fn try_alone(&mut self, method: &str, path: &str, media: &str, body: &str) -> Result<()> {
-        let ours = self.ours.send(method, &format!("{path}?dryRun=All"), media, body).await?;
+        let begin = if path.contains('?') { '&' } else { '?' };
+        let ours = self.ours.send(method, &format!("{path}{begin}dryRun=All"), media, body).await?;
         self.report.accepted_alone += usize::from(ours.is_success());
         Ok(())
     }
 
     /// Compares the answers to a write that theirs carried out, and the objects that are there then.
-    async fn compare(&mut self, step: &str, request: &str, path: &str, ours: &Answer, theirs: &Answer) -> Result<bool> {
+    async fn compare(&mut self, step: &str, sent: &str, old: &str, path: &str, (ours, theirs): (&Answer, &Answer)) -> Result<bool> {
         self.report.writes += 1;
         let mut found = Vec::new();
         if ours.code == theirs.code {
             found.extend(self.told(ours, theirs));
             found.extend(differences(&plain(&ours.body, &self.resource.kind), &plain(&theirs.body, &self.resource.kind)));
+            self.had_empties |= sent.contains("[]");
+            if !self.had_empties {
+                found.extend(differences(&managers(&ours.body, &self.resource.kind), &managers(&theirs.body, &self.resource.kind)));
+            }
             if found.is_empty() {
                 let (ours, theirs) = (self.ours.send("GET", path, "", "").await?, self.theirs.send("GET", path, "", "").await?);
                 let read = differences(&plain(&ours.body, &self.resource.kind), &plain(&theirs.body, &self.resource.kind));
@@ -263,7 +316,7 @@ impl Pair<'_, '_> {
         for difference in found {
             let key = (step.to_owned(), difference.path.clone(), difference.what);
             let group = self.report.groups.entry(key);
-            group.or_insert_with(|| Group { count: 0, example: difference, request: request.to_owned() }).count += 1;
+            group.or_insert_with(|| Group { count: 0, example: difference, request: format!("{sent}\n      of {old}") }).count += 1;
         }
         Ok(is_same)
     }

@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Members that are left out of both answers: the kind (empty: every kind), the path (`*` is one step, `**` at the beginning any), and why. This is the only place.
 pub(crate) const LEFT_OUT: &[(&str, &str, &str)] = &[
-    ("", "**/managedFields", "compared by apply.py"),
+    ("", "**/managedFields", "compared by themselves: their times and their order are of one server"),
     ("", "metadata/resourceVersion", "of one server"),
     ("Service", "spec/clusterIP", "chosen by an allocator, which watchcache does not have"),
     ("Service", "spec/clusterIPs", "as above"),
@@ -48,6 +48,39 @@ pub(crate) fn plain(text: &str, kind: &str) -> String {
     copy.value(&mut Vec::new());
     let out = String::from_utf8_lossy(&copy.out).into_owned();
     if own.is_empty() { out } else { out.replace(&own, "$uid") }
+}
+
+/// Who manages which fields of an object, an entry a manager and what it did, each without its time, sorted; fields that are left out of objects are left out here too.
+pub(crate) fn managers(text: &str, kind: &str) -> String {
+    let object: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+    let own = uid(&object).to_owned();
+    let mut entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !has_own_status(kind) {
+        entries.retain(|entry| entry["subresource"] != "status");
+    }
+    let left_out: Vec<String> =
+        LEFT_OUT.iter().filter(|(of, ..)| *of == kind).filter_map(|(_, path, _)| Some(format!("f:{}", path.rsplit('/').next()?))).collect();
+    for entry in &mut entries {
+        if let Some(members) = entry.as_object_mut() {
+            members.remove("time");
+        }
+        without(entry, &left_out);
+    }
+    entries.retain(|entry| entry.get("fieldsV1").is_some());
+    entries.sort_by_key(Value::to_string);
+    let text = json!({"metadata": {"managedFields": entries}}).to_string();
+    if own.is_empty() { text } else { text.replace(&own, "$uid") }
+}
+
+/// Takes members of these names out, wherever they are.
+fn without(value: &mut Value, names: &[String]) {
+    if let Some(members) = value.as_object_mut() {
+        members.retain(|name, member| {
+            let was_empty = member.as_object().is_none_or(serde_json::Map::is_empty);
+            without(member, names);
+            !names.contains(name) && (was_empty || !member.as_object().is_some_and(serde_json::Map::is_empty))
+        });
+    }
 }
 
 /// Where two plain texts differ; nothing when they are equal byte for byte.

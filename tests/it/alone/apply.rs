@@ -8,6 +8,9 @@ use crate::client::Client;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
 
+/// A request for a certificate, as a CertificateSigningRequest has it.
+const SIGNING_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIU01Ib0NBUUF3R0RFS01BZ0dBMVVFQ2d3Qlp6RUtNQWdHQTFVRUF3d0JkVEJaTUJNR0J5cUdTTTQ5QWdFRwpDQ3FHU000OUF3RUhBMElBQkwyNE5Ua3JNMThGNWdsV2ZseVFzWHQ5MXRzUlJ0RGdDdmREK2lVaUtJamxUZGdVCjlqdHRvOVNPU1piYlBUby9oekZaL2VJRTVGWlFyRGlGR0tzNWlUMmdBREFLQmdncWhrak9QUVFEQWdOSUFEQkYKQWlFQWxsb2pMb3F1K0c1UVV5ZktoMlgvbnZZRzBTQkh0em83OWFLN212cUhaZE1DSUIxK1hoSWg3aFRHVlVDbQpNamp3eVFlc1N1ZWNrVVN4YSswS2ZJZDlXeUNxCi0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
+
 /// Applies a configuration that must be answered with this status; the answer.
 async fn applied(client: &Client, target: &str, configuration: &str, status: u16) -> Result<Value, Failure> {
     let media = [("content-type".to_owned(), "application/apply-patch+yaml".to_owned())];
@@ -74,6 +77,52 @@ async fn managers_share_an_object() -> Outcome {
     reset["metadata"]["managedFields"] = json!([]);
     let reset = asked(&client, ("PUT", &format!("{MAP}?fieldManager=editor")), Some(&reset), 200).await?;
     assert_eq!(reset["metadata"].get("managedFields"), None);
+    Ok(())
+}
+
+/// Whoever asks for a certificate is written over what the request says of it, whichever way the request is made: signers believe it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_asks_for_a_certificate_as_somebody_else() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let request = |name: &str| {
+        let spec = json!({"request": SIGNING_REQUEST, "signerName": "ex.io/s", "usages": ["client auth"], "username": "admin", "groups": ["somebody"]});
+        json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name}, "spec": spec})
+            .to_string()
+    };
+    let posted = client.whole("POST", requests, &[], request("posted").as_bytes()).await?;
+    let posted: Value = serde_json::from_slice(&posted.body)?;
+    let applied = applied(&client, &format!("{requests}/applied?fieldManager=one"), &request("applied"), 201).await?;
+    for made in [&posted, &applied] {
+        assert_ne!(made["spec"]["username"], "admin", "{made}");
+        assert_ne!(made["spec"]["groups"], json!(["somebody"]), "{made}");
+    }
+    assert_eq!(posted["spec"], applied["spec"]);
+    Ok(())
+}
+
+/// What a conversion to the internal type adds belongs to whoever wrote the object.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_decoding_adds_has_a_manager() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let pods =
+        json!({"metadata": {"labels": {"app": "x"}}, "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"template": pods.clone()}});
+    let made = client.whole("POST", "/apis/batch/v1/namespaces/default/jobs", &[], job.to_string().as_bytes()).await?;
+    let made: Value = serde_json::from_slice(&made.body)?;
+    assert_eq!(managers(&made)[0].3["f:metadata"], json!({"f:labels": {".": {}, "f:app": {}}}), "{made}");
+    let mut always = pods;
+    always["spec"]["restartPolicy"] = "Always".into();
+    let spec = json!({"selector": {"matchLabels": {"app": "x"}}, "template": always});
+    let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a"}, "spec": spec});
+    let made = client.whole("POST", "/apis/apps/v1/namespaces/default/daemonsets", &[], set.to_string().as_bytes()).await?;
+    let made: Value = serde_json::from_slice(&made.body)?;
+    let annotation = json!({"f:annotations": {".": {}, "f:deprecated.daemonset.template.generation": {}}});
+    assert_eq!(managers(&made)[0].3["f:metadata"], annotation, "{made}");
     Ok(())
 }
 

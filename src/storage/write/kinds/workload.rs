@@ -1,6 +1,8 @@
 //! What controllers' objects get besides defaults: the labels by which a Job finds its Pods, the count of a DaemonSet's templates
 //! (`pkg/registry/batch/job`, `pkg/registry/apps/daemonset`).
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::tree;
@@ -18,6 +20,28 @@ pub(super) fn select(job: &mut Value) {
     if labelled {
         label(job);
     }
+}
+
+/// A Job without labels with those of its Pods.
+pub(super) fn with_labels(job: &Value) -> Cow<'_, Value> {
+    let is_without =
+        tree::at(job, &["metadata", "labels"]).is_none() && tree::at(job, &["spec", "template", "metadata", "labels"]).is_some();
+    changed_if(is_without, job, label)
+}
+
+/// A DaemonSet with the count of its templates, which is 0 if nothing is said of it.
+pub(super) fn with_count(set: &Value) -> Cow<'_, Value> {
+    let is_without = tree::at(set, &["metadata", "annotations", TEMPLATES]).is_none();
+    changed_if(is_without, set, |set| tree::set(set, &["metadata", "annotations", TEMPLATES], "0".into()))
+}
+
+fn changed_if(wanted: bool, object: &Value, change: impl FnOnce(&mut Value)) -> Cow<'_, Value> {
+    if !wanted {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    change(&mut object);
+    Cow::Owned(object)
 }
 
 /// A Job without labels has those of its Pods.

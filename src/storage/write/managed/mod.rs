@@ -27,7 +27,7 @@ use merge::{ConvertError, Converter, Duplicates, Filter, ParseableType, PathElem
 use serde_json::{Map, Value, json};
 
 use self::{conversions::ConverterOf, entries::Managed, identifier::Identifier};
-use super::{JSON_BYTES_MAX, Writer, failure::WriteError, object_ref::ObjectRef, strategy::Part, tree};
+use super::{JSON_BYTES_MAX, Writer, failure::WriteError, kinds, object_ref::ObjectRef, strategy::Part, tree};
 use catalogue::Served;
 use codec::{normalize, versions::Version};
 use etcd::EtcdError;
@@ -164,7 +164,8 @@ impl<'a> FieldManager<'a> {
             return;
         }
         let live = live.map_or_else(|| Cow::Owned(self.empty()), |live| self.shown(live));
-        match self.update(&live, &self.shown(new), managed, &self.manager.name) {
+        let decoded = if self.of_scale { Cow::Borrowed(&*new) } else { kinds::decoded(self.target.served(), new) };
+        match self.update(&live, &self.shown(&decoded), managed, &self.manager.name) {
             Ok(managed) => put_managed(new, &managed),
             // It is decided again when the missing one is there.
             Err(_) if self.conversions.is_incomplete() => {}
