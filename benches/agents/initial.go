@@ -22,23 +22,23 @@ func runInitial(stage *stage) {
 	path := "/api/v1/namespaces/default/configmaps?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=300"
 	proves := stage.startWatchcache("proves", 8, stage.api, "--resources=configmaps")
 	splices := stage.startWatchcache("splices", 9, stage.api, "--exclude-resources=configmaps")
-	fmt.Printf("%d ConfigMaps of 1.5 kB; busy: %d writes/s of them\n", *objects, *rate)
+	fmt.Printf("%d ConfigMaps of 1.5 kB; busy: %d writes/s of them; others busy: of the namespace instead\n", *objects, *rate)
 	fmt.Println("the resource | watches | answered by | p50 ms | p99 ms | kube-apiserver: CPU ms each | requests each | ours: CPU ms each")
 	fmt.Println("---|---|---|---|---|---|---|---")
-	for _, isBusy := range []bool{false, true} {
-		what := "idle"
+	for _, what := range []string{"idle", "idle, others busy", "busy"} {
 		ctx, stop := context.WithCancel(context.Background())
-		resting := 0.0
-		if isBusy {
-			what = "busy"
+		switch what {
+		case "idle, others busy":
+			go write(ctx, stage.api, func(int) string { return "/api/v1/namespaces/default" })
+		case "busy":
 			go write(ctx, stage.api, func(nth int) string {
 				return fmt.Sprintf("/api/v1/namespaces/default/configmaps/map-%06d", nth%*objects)
 			})
-			time.Sleep(3 * time.Second)
 		}
+		time.Sleep(3 * time.Second)
 		began, spent := time.Now(), stage.server.cpu()
 		time.Sleep(10 * time.Second)
-		resting = (stage.server.cpu() - spent) / time.Since(began).Seconds()
+		resting := (stage.server.cpu() - spent) / time.Since(began).Seconds()
 		for _, together := range []int{1, crowd} {
 			for round := range *rounds {
 				ways := []*process{nil, proves, splices}
