@@ -219,7 +219,8 @@ pub(super) async fn impersonated_watches(target: &Target, told: &mut Told) -> Re
         ensure!(status == 201, "{path}: {status} {}", String::from_utf8_lossy(&answer));
     }
     let acting = Arc::new(target.secure.with_token(ATTACKER).acting_as(JANE));
-    let path = "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=3600";
+    // From memory: without a revision, or with one that nobody has yet, who acts as another would be handed on, and the watch be the kube-apiserver's.
+    let path = "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0&timeoutSeconds=3600";
     let begun = std::time::Instant::now();
     let mut watches = Vec::new();
     while watches.len() < WATCHES {
