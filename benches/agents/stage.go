@@ -128,12 +128,7 @@ func (stage *stage) startBetween(name string) *process {
 	case "watchcache":
 		return stage.startWatchcache(name, 4, stage.api)
 	case "proxy":
-		self, err := os.Executable()
-		must(err)
-		started := stage.start(name, self, "--mode=proxy", "--keep="+stage.dir, "--base-port="+strconv.Itoa(*base+5), "--backend="+stage.api)
-		started.address = address(5)
-		stage.ready(started.address, started)
-		return started
+		return stage.startProxy(name, 5, false)
 	case "haproxy":
 		pair, err := os.ReadFile(stage.file("server.crt"))
 		must(err)
@@ -158,6 +153,16 @@ backend back
 		return started
 	}
 	panic("no such server: " + name)
+}
+
+// startProxy starts a reverse proxy in front of the kube-apiserver, which may ask for nothing but JSON.
+func (stage *stage) startProxy(name string, nth int, json bool) *process {
+	self, err := os.Executable()
+	must(err)
+	started := stage.start(name, self, "--mode=proxy", "--keep="+stage.dir, "--base-port="+strconv.Itoa(*base+nth), "--backend="+stage.api, "--json="+strconv.FormatBool(json))
+	started.address = address(nth)
+	stage.ready(started.address, started)
+	return started
 }
 
 func (stage *stage) ready(at string, process *process) {
@@ -225,7 +230,12 @@ func get(ctx context.Context, client *http.Client, at, path string) (int, []byte
 func serveProxy(port int, backend string) error {
 	target := &url.URL{Scheme: "https", Host: backend}
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			if *onlyJSON && strings.Contains(r.Out.Header.Get("Accept"), "protobuf") {
+				r.Out.Header.Set("Accept", "application/json")
+			}
+		},
 		FlushInterval: -1,
 		Transport:     newClient().Transport,
 	}

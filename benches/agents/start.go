@@ -52,14 +52,21 @@ func runStart(stage *stage) {
 
 // seedConfigMaps puts them into etcd itself, as a kube-apiserver stores JSON, through etcd's gateway for HTTP.
 func seedConfigMaps() {
-	encode := base64.StdEncoding.EncodeToString
 	filler := strings.Repeat("x", 1200)
-	for first := 0; first < *objects; first += inTransaction {
+	seed(*objects, func(nth int) (string, string) {
+		value := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"map-%06d","namespace":"default","uid":"00000000-0000-4000-8000-%012d","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"app":"a-%d"}},"data":{"a":%q}}`,
+			nth, nth, nth%100, filler)
+		return fmt.Sprintf("/registry/configmaps/default/map-%06d", nth), value
+	})
+}
+
+// seed puts so many objects into etcd itself.
+func seed(count int, object func(nth int) (key, value string)) {
+	encode := base64.StdEncoding.EncodeToString
+	for first := 0; first < count; first += inTransaction {
 		var puts []any
-		for nth := first; nth < min(first+inTransaction, *objects); nth++ {
-			value := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"map-%06d","namespace":"default","uid":"00000000-0000-4000-8000-%012d","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"app":"a-%d"}},"data":{"a":%q}}`,
-				nth, nth, nth%100, filler)
-			key := fmt.Sprintf("/registry/configmaps/default/map-%06d", nth)
+		for nth := first; nth < min(first+inTransaction, count); nth++ {
+			key, value := object(nth)
 			puts = append(puts, map[string]any{"requestPut": map[string]any{"key": encode([]byte(key)), "value": encode([]byte(value))}})
 		}
 		body, err := json.Marshal(map[string]any{"success": puts})

@@ -88,6 +88,7 @@ fn webhook(args: &ServeArgs, file: &Path) -> Result<WebhookCall, String> {
         allowed_ttl: ttl(args.authorization_webhook_cache_authorized_ttl, ALLOWED_TTL),
         refused_ttl: ttl(args.authorization_webhook_cache_unauthorized_ttl, REFUSED_TTL),
         denies_on_error: false,
+        is_host: false,
     };
     let flag = "--authorization-webhook-config-file";
     Ok(WebhookCall { settings, flag, kubeconfig: file.to_owned(), path: "", timeout: WEBHOOK_TIMEOUT, presence: Arc::default() })
@@ -102,6 +103,7 @@ fn host(args: &ServeArgs, kubeconfig: &Path) -> Vec<Mode> {
         allowed_ttl: ttl(args.authorization_webhook_cache_authorized_ttl),
         refused_ttl: ttl(args.authorization_webhook_cache_unauthorized_ttl),
         denies_on_error: false,
+        is_host: true,
     };
     let paths = match &args.authorization_always_allow_paths[..] {
         [] => ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),

@@ -9,17 +9,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::event::{Failure, Lie, Told, told};
+use super::end::End;
+use super::event::{Told, told};
 use super::ledger::Held;
 use super::lines::{Form, Lines};
 use super::load::{self, Progressing};
-use super::machine::{Loaded, Machine, Out, Wrong};
+use super::machine::{Loaded, Machine, Out};
 use super::place::Place;
 use super::policy::Follows;
 use super::source::{NoAnswer, Source, may_be_old};
 use cache::cacher::{Gone, Inbox};
 use cache::state::snapshot::Fed;
-use client::CallError;
 use model::{Feed, Revision};
 use retry::Backoff;
 
@@ -47,29 +47,6 @@ const TOO_LARGE_REST: Duration = Duration::from_secs(600);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Between two looks whether a resource is asked for.
 const IDLE_LOOK: Duration = Duration::from_secs(15);
-
-/// Why a watch or load has ended.
-#[derive(Debug)]
-pub(crate) enum End {
-    /// Its time was over: the next one goes on.
-    Over,
-    /// It goes on after a pause.
-    Later(String, Option<Duration>),
-    /// It goes on after a pause, or when upstream answers anybody.
-    Away(String),
-    /// What upstream has told cannot be gone on from.
-    Anew(String),
-    /// Upstream does not let us, or has no such resource.
-    Refused(String),
-    /// Its objects do not fit into what there is for objects.
-    TooLarge(String),
-    /// It has what is not known here, as JSON shows it all the same.
-    OnlyJson(String),
-    /// Upstream has no watch that begins with all objects.
-    Unsupported(String),
-    /// Nobody takes what comes any longer.
-    Gone(Gone),
-}
 
 /// See the file's header.
 pub(crate) struct Follower {
@@ -184,6 +161,9 @@ impl Follower {
             }
             let is_away = matches!(end, End::Away(_));
             self.broke_off = !matches!(end, End::Over);
+            if matches!(end, End::InDoubt(_)) {
+                self.inbox.fed().doubt(self.machine.known());
+            }
             let (why, least) = match end {
                 End::Gone(gone) => return gone,
                 End::Over if began.elapsed() >= WATCH_TIME_MIN => continue,
@@ -200,7 +180,7 @@ impl Follower {
                     self.place.only_json();
                     continue;
                 }
-                End::Anew(why) => {
+                End::Anew(why) | End::InDoubt(why) => {
                     tracing::warn!(resource = %self.place.storage.id, known = %self.machine.known(), why, "a resource is loaded anew");
                     // A load that cannot be gone on from is a failure.
                     if self.machine.forget() && self.loaded_at.elapsed() >= WATCH_TIME_MIN {
@@ -380,7 +360,7 @@ impl Follower {
                     self.perform(out)?;
                     match ended {
                         Err(_) if hold.is_some() => {}
-                        Err(_) if self.has_less().await => return Err(End::Anew("upstream has less than it had".to_owned())),
+                        Err(_) if self.has_less().await => return Err(End::InDoubt("upstream has less than it had".to_owned())),
                         Err(_) => return Err(End::later("its watch is silent")),
                         Ok(Err(error)) => return Err(End::call(&error)),
                         Ok(Ok(_)) => return Ok(()),
@@ -547,54 +527,4 @@ async fn nobody_asks(inbox: &Inbox, idle: Duration) {
 
 fn watch_seconds() -> u64 {
     WATCH_TIME.mul_f64(1.0 + rand::random::<f64>()).as_secs()
-}
-
-impl End {
-    pub(crate) fn later(why: &str) -> Self {
-        Self::Later(why.to_owned(), None)
-    }
-
-    fn endless() -> Self {
-        Self::later("it is still being loaded after a long time")
-    }
-
-    pub(crate) fn call(error: &CallError) -> Self {
-        Self::Away(error.to_string())
-    }
-
-    pub(crate) fn failed(failure: Failure) -> Self {
-        let why = failure.to_string();
-        match failure.code {
-            410 => Self::Anew(why),
-            403..=406 => Self::Refused(why),
-            _ => Self::Later(why, failure.retry_after),
-        }
-    }
-}
-
-impl From<NoAnswer> for End {
-    fn from(error: NoAnswer) -> Self {
-        match error {
-            NoAnswer::Failed(failure) => Self::failed(failure),
-            NoAnswer::Call(error) => Self::call(&error),
-            NoAnswer::Old => Self::later("upstream answers from memory that may be old"),
-        }
-    }
-}
-
-/// Upstream is out of order: what it says next may be as well, so what is known stays, and it is asked again.
-impl From<Lie> for End {
-    fn from(lie: Lie) -> Self {
-        Self::Later(lie.to_string(), None)
-    }
-}
-
-impl From<Wrong> for End {
-    fn from(wrong: Wrong) -> Self {
-        match wrong {
-            Wrong::Lie(lie) => lie.into(),
-            Wrong::Late(..) => Self::Anew(wrong.to_string()),
-            Wrong::Unknown(why) => Self::OnlyJson(why),
-        }
-    }
 }

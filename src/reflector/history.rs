@@ -10,8 +10,9 @@ use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::sleep;
 
+use super::end::End;
 use super::event::{Page, page};
-use super::follower::{End, Follower};
+use super::follower::Follower;
 use super::source::NoAnswer;
 use cache::state::snapshot::{Known, Snapshot};
 use model::{Object, Revision};
@@ -41,7 +42,7 @@ impl Follower {
                 Ok(newest) if newest >= known => break,
                 Ok(newest) if is_second => {
                     self.is_rewound = true;
-                    return Err(End::Anew(format!(
+                    return Err(End::InDoubt(format!(
                         "upstream is at {newest}, and was at {known} before: its etcd was restored from a backup"
                     )));
                 }
@@ -59,9 +60,9 @@ impl Follower {
         match self.past(known).await? {
             Past::Same => Ok(()),
             Past::Another => {
-                Err(End::Anew(format!("what upstream had at {known} is not what was known: its etcd was restored from a backup")))
+                Err(End::InDoubt(format!("what upstream had at {known} is not what was known: its etcd was restored from a backup")))
             }
-            Past::Untold => Err(End::Anew(format!("upstream no longer knows what it had at {known}"))),
+            Past::Untold => Err(End::InDoubt(format!("upstream no longer knows what it had at {known}"))),
         }
     }
 

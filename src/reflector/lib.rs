@@ -3,6 +3,7 @@
 //! [`Reflectors`] follows each resource by itself, with a revision line of its own, and hands its cacher what etcd's feed would: a load, then batches, and how far
 //! everything is known. `event` reads what upstream tells, `machine` decides what may be handed on of it, `follower` loads, watches and comes back after failures.
 
+mod end;
 mod event;
 mod follower;
 mod history;

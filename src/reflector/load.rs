@@ -11,8 +11,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
+use super::end::End;
 use super::event::{Failure, Item, Lie, Told, page, told};
-use super::follower::End;
 use super::ledger::Held;
 use super::lines::{Form, Lines};
 use super::machine::{Loaded, made};

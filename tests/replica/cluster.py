@@ -9,7 +9,8 @@ kube-apiserver, the replica, kube-controller-manager with accounts of its own, k
 ports of loopback from --base-port on.
 
 control-plane: Deployments of 1 to 7 Pods are made, scaled and deleted with kubectl, round after round, while the replica is killed now and then. Each round must end with
-the wanted Pods; an informer of Pods (list, watch, resume) at the replica must end with what the kube-apiserver lists. Pods that a round makes beyond those that it wants are
+the wanted Pods; an informer of Pods (list, watch, resume) at the replica must end with what the kube-apiserver lists. Two Leases are renewed as leaders do it, one at the kube-apiserver and
+one at the replica: how long the slowest answers took tells who was waited for. Pods that a round makes beyond those that it wants are
 counted: compare with a run on the kube-apiserver alone.
 
 e2e: Kubernetes' own end-to-end suites; prints which specs failed. Needs openssl.
@@ -120,8 +121,11 @@ class Cluster:
     def kill_ours(self):
         self.server.send_signal(signal.SIGKILL)
         self.server.wait()
+        place = self.running.index(self.server)
         self.running.remove(self.server)
         self.start_ours()
+        # In the end it goes after its clients: those who lead give up when it is away for ten seconds.
+        self.running.insert(place, self.running.pop())
 
     def stop(self):
         for process in reversed(self.running):
@@ -210,12 +214,66 @@ class Informer(threading.Thread):
             self.made.add(name)
 
 
+class Renewer(threading.Thread):
+    """Renews a Lease of its own at a port as those do who lead: a GET and a PUT each half second, 5 s for each. Knows how long the slowest answers took, and what failed when."""
+
+    def __init__(self, cluster, port, name):
+        super().__init__(daemon=True)
+        self.cluster, self.port, self.going, self.connection = cluster, port, True, None
+        self.path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+        self.lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": {"holderIdentity": name}}
+        self.took, self.failed = [], []
+
+    def ask(self, method, path, body=None):
+        if self.connection is None:
+            self.connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.cluster.context, timeout=5)
+        try:
+            headers = {"Content-Type": "application/json"} | ({"Authorization": "Bearer admin-token"} if self.cluster.options.on == "upstream" else {})
+            self.connection.request(method, path, body=json.dumps(body) if body else None, headers=headers)
+            answer = self.connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, ValueError, http.client.HTTPException):
+            self.connection.close()
+            self.connection = None
+            raise
+
+    def run(self):
+        name = f"{self.path}/{self.lease['metadata']['name']}"
+        while self.going:
+            at = time.time()
+            try:
+                status, lease = self.ask("GET", name)
+                if status == 404:
+                    status, lease = self.ask("POST", self.path, self.lease)
+                elif status == 200:
+                    lease["spec"]["renewTime"] = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+                    status, lease = self.ask("PUT", name, lease)
+                if status not in (200, 201):
+                    self.failed.append((at, f"{status} {lease.get('message', '')[:100]}"))
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                self.failed.append((at, repr(error)))
+            self.took.append((time.time() - at, at))
+            time.sleep(0.5)
+
+    def told(self, kills):
+        took = sorted(self.took, reverse=True)
+        # A server that was killed a moment ago answers nobody.
+        unexplained = [(at, why) for at, why in self.failed if not any(0 <= at + 6 - kill <= 16 for kill in kills)]
+        slowest = ", ".join(f"{seconds:.1f} s at {at - self.cluster.began:.0f}" for seconds, at in took[:3])
+        told = f"{len(took)} renewals, {len(self.failed)} failed, {len(unexplained)} of them not within 10 s of a kill; the slowest {slowest}"
+        return told + "".join(f"\n    failed at {at - self.cluster.began:.0f} s: {why}" for at, why in unexplained[:10])
+
+
 def control_plane(cluster, options):
     # One counts at the kube-apiserver, whatever the clients are pointed at.
     direct, through = Informer(cluster, cluster.direct), Informer(cluster, cluster.front)
     direct.start()
     through.start()
-    began, killed, kills, rounds, wanted_in_all = time.time(), time.time(), 0, 0, 0
+    began, killed, kills, rounds, wanted_in_all = time.time(), time.time(), [], 0, 0
+    cluster.began = began
+    renewers = [Renewer(cluster, port, name) for port, name in ((cluster.direct, "renewer-direct"), (cluster.front, "renewer-through"))]
+    for renewer in renewers:
+        renewer.start()
     standing = {}
     available = lambda name: cluster.kubectl("get", "deployment", name, "-o", "jsonpath={.status.availableReplicas}/{.status.replicas}/{.spec.replicas}")
     chance = random.Random(1)
@@ -223,7 +281,8 @@ def control_plane(cluster, options):
     while time.time() - began < options.seconds:
         if cluster.front == cluster.ours and time.time() - killed > options.kill_every:
             threading.Thread(target=cluster.kill_ours).start()
-            killed, kills = time.time(), kills + 1
+            killed = time.time()
+            kills.append(killed)
         name, count, at = f"d-{rounds}", chance.randint(1, 7), time.time()
         # A command in whose middle the replica dies may have been carried out: it is asked again, as a person would.
         cluster.until(60, f"{name} is created", lambda: "created" in cluster.kubectl("create", "deployment", name, "--image=registry.invalid/i:1", f"--replicas={count}")
@@ -244,13 +303,19 @@ def control_plane(cluster, options):
     cluster.until(120, "there are as many Pods as the Deployments want", lambda: len(cluster.pods(cluster.direct)) == len(standing))
     cluster.until(60, "informers have what the kube-apiserver lists", lambda: through.pods == direct.pods == cluster.pods(cluster.direct))
     same = cluster.pods(cluster.front) == cluster.pods(cluster.direct)
-    direct.going = through.going = False
+    for one in (direct, through, *renewers):
+        one.going = False
     times.sort()
-    print(f"{options.on}: {rounds} rounds in {time.time() - began:.0f} s (median {times[len(times) // 2]:.1f} s, longest {times[-1]:.1f} s), {kills} kills; {wanted_in_all} Pods wanted, "
+    print(f"{options.on}: {rounds} rounds in {time.time() - began:.0f} s (median {times[len(times) // 2]:.1f} s, longest {times[-1]:.1f} s), {len(kills)} kills; {wanted_in_all} Pods wanted, "
           f"{len(direct.made)} made, so {len(direct.made) - wanted_in_all} too many; the informer: {len(through.made)} Pods seen, {through.lists} lists, {through.watches} watches; "
           f"lists {'equal' if same else 'DIFFER'}; {len(cluster.failed_commands)} commands of kubectl failed")
     for command in cluster.failed_commands[:20]:
         print("  ", command[:300])
+    for renewer, where in zip(renewers, ("direct", "through")):
+        print(f"  a Lease, {where}: {renewer.told(kills)}")
+    ended = [process.name for process in cluster.running if process.poll() is not None]
+    if ended:
+        raise SystemExit(f"FAILED: {', '.join(ended)} ended by itself")
     # The informer may miss Pods that came and went while it had to list again; with one list it may not.
     if not same or (through.lists == 1 and direct.lists == 1 and through.made != direct.made):
         raise SystemExit("FAILED: lists or informers differ")

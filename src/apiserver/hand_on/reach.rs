@@ -11,6 +11,7 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use http::{HeaderMap, Uri, header::UPGRADE};
 use http_body::{Frame, SizeHint};
+use model::Revision;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::super::{api::Api, check::Behind, line::RequestLine};
@@ -45,12 +46,18 @@ impl Replica {
         }
         let from: u64 = line.query.first("resourceVersion")?.parse().ok()?;
         let resource = read(api, self, line)?;
-        let floor = resource.handle.published.known().snapshot.ring.floor();
-        if from == 0 || from >= floor.0 || !self.answers() {
+        let known = resource.handle.published.known();
+        if !is_upstreams(from, known.snapshot.ring.floor(), known.lost) || !self.answers() {
             return None;
         }
         self.places.0.clone().try_acquire_owned().ok().map(Arc::new)
     }
+}
+
+/// Returns whether a watch from this revision is upstream's: memory does not reach back to it, and it is not of a history that upstream may no longer have. Where that is in
+/// doubt, nobody would tell the client what is no longer so.
+fn is_upstreams(from: u64, floor: Revision, lost: Revision) -> bool {
+    from != 0 && from < floor.0 && from > lost.0
 }
 
 /// The target of a watch that lasts no longer than these may.
@@ -99,6 +106,15 @@ impl http_body::Body for Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An etcd that was restored from a backup has other changes at the same revisions: a watch of before goes on nowhere.
+    #[test]
+    fn a_watch_of_another_history_is_nobodys() {
+        let upstreams = |from, floor, lost| is_upstreams(from, Revision(floor), Revision(lost));
+        assert!(upstreams(5, 9, 0), "from before the load");
+        assert!(!upstreams(9, 9, 0) && !upstreams(0, 9, 0), "memory has it");
+        assert_eq!([7, 8].map(|from| upstreams(from, 9, 7)), [false, true], "up to 7 all is in doubt");
+    }
 
     #[test]
     fn a_watch_lasts_a_minute_at_most() {

@@ -92,8 +92,14 @@ mod tests {
 
     fn question(path: &str) -> Digested {
         let (allowed_ttl, refused_ttl) = (None, None);
-        let webhook =
-            Webhook::new(Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false });
+        let webhook = Webhook::new(Settings {
+            name: "w".to_owned(),
+            version: Version::V1,
+            allowed_ttl,
+            refused_ttl,
+            denies_on_error: false,
+            is_host: false,
+        });
         webhook.question(&Attributes { user: &User::default(), verb: "get", target: Target::Path(path) }).digest()
     }
 

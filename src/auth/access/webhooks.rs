@@ -190,7 +190,8 @@ mod tests {
             let mut file = tempfile::NamedTempFile::new().expect("a file");
             file.write_all(other.kubeconfig("/review").as_bytes()).expect("written");
             let (allowed_ttl, refused_ttl) = (None, None);
-            let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false };
+            let settings =
+                Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false, is_host: false };
             let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
             let mut webhooks = Webhooks::default();
             webhooks

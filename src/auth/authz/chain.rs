@@ -265,7 +265,14 @@ mod tests {
 
     #[test]
     fn a_webhook_is_asked_once_and_only_when_nobody_before_it_decides() {
-        let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl: None, refused_ttl: None, denies_on_error: true };
+        let settings = Settings {
+            name: "w".to_owned(),
+            version: Version::V1,
+            allowed_ttl: None,
+            refused_ttl: None,
+            denies_on_error: true,
+            is_host: false,
+        };
         let webhook = Arc::new(Webhook::new(settings));
         let links = vec![
             Link::Memory(Arc::new(Masters)),
@@ -295,7 +302,14 @@ mod tests {
     #[test]
     fn a_webhook_that_does_not_answer_is_no_judgement() {
         let webhook = |denies_on_error| {
-            let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl: None, refused_ttl: None, denies_on_error };
+            let settings = Settings {
+                name: "w".to_owned(),
+                version: Version::V1,
+                allowed_ttl: None,
+                refused_ttl: None,
+                denies_on_error,
+                is_host: false,
+            };
             Arc::new(Webhook::new(settings))
         };
         let verdict = |first_denies, last: Arc<dyn Authorizer>| {

@@ -199,6 +199,7 @@ impl AuthorizerConfiguration {
             allowed_ttl: ttl(&webhook.authorized_ttl, ALLOWED_TTL, webhook.cache_authorized_requests),
             refused_ttl: ttl(&webhook.unauthorized_ttl, REFUSED_TTL, webhook.cache_unauthorized_requests),
             denies_on_error: webhook.failure_policy == "Deny",
+            is_host: false,
         };
         Configured::Webhook {
             settings,
@@ -304,6 +305,7 @@ mod tests {
             allowed_ttl: None,
             refused_ttl: Some(Duration::from_secs(1)),
             denies_on_error: true,
+            is_host: false,
         };
         let webhook = Configured::Webhook { settings, kubeconfig: "/etc/w.conf".to_owned(), timeout: Duration::from_secs(3) };
         assert_eq!(read(&all), Ok(vec![webhook, Configured::Memory("RBAC".to_owned())]));

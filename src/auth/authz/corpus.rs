@@ -30,7 +30,8 @@ fn configuration(input: &[u8]) -> bool {
 
 fn answer(input: &[u8]) -> bool {
     let (allowed_ttl, refused_ttl) = (Some(Duration::from_secs(9)), None);
-    let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false };
+    let settings =
+        Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false, is_host: false };
     let (webhook, user) = (Webhook::new(settings), User::default());
     let question = webhook.question(&Attributes { user: &user, verb: "get", target: Target::Path("/x") });
     let Ok(verdict) = webhook.answered(&question, input, Duration::ZERO) else {

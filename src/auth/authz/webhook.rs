@@ -64,6 +64,8 @@ pub struct Settings {
     pub refused_ttl: Option<Duration>,
     /// What it means when there is no answer: a no, or no opinion.
     pub denies_on_error: bool,
+    /// It is an API server, which judges by authorizers of its own: what those could not find out is no answer, as it is for whoever asks that server for the thing itself.
+    pub is_host: bool,
 }
 
 /// A webhook, and what it answered lately.
@@ -108,11 +110,12 @@ struct Answer {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Said {
     allowed: bool,
     denied: bool,
     reason: String,
+    evaluation_error: String,
 }
 
 impl Webhook {
@@ -158,7 +161,10 @@ impl Webhook {
         if !is_review || !["", self.settings.version.api_version()].contains(&&*answer.api_version) {
             return Err(NoAnswer(format!("the answer is a {} of {}", answer.kind, answer.api_version)));
         }
-        let Said { allowed, denied, reason } = Said::deserialize(Value::Object(answer.status)).map_err(no_review)?;
+        let Said { allowed, denied, reason, evaluation_error } = Said::deserialize(Value::Object(answer.status)).map_err(no_review)?;
+        if self.settings.is_host && !allowed && !evaluation_error.is_empty() {
+            return Err(NoAnswer(evaluation_error));
+        }
         let decision = match (allowed, denied) {
             (_, true) => Decision::Deny,
             (true, false) => Decision::Allow,
@@ -297,7 +303,7 @@ mod tests {
 
     fn webhook(version: Version) -> Webhook {
         let (allowed_ttl, refused_ttl) = (Some(Duration::from_secs(300)), Some(Duration::from_secs(30)));
-        Webhook::new(Settings { name: "w".to_owned(), version, allowed_ttl, refused_ttl, denies_on_error: false })
+        Webhook::new(Settings { name: "w".to_owned(), version, allowed_ttl, refused_ttl, denies_on_error: false, is_host: false })
     }
 
     fn user() -> User {
@@ -361,6 +367,14 @@ mod tests {
         ] {
             assert!(webhook.answered(&question, answer.as_bytes(), Duration::ZERO).is_err(), "{answer}");
         }
+        // An API server tells that its own authorizers have failed; a webhook of anybody else may say there what it likes.
+        let host = Webhook::new(Settings { is_host: true, ..webhook.settings.clone() });
+        let failed = br#"{"status":{"allowed":false,"reason":"no","evaluationError":"webhook: timed out"}}"#;
+        assert_eq!(host.answered(&question, failed, Duration::ZERO).map(drop), Err(NoAnswer("webhook: timed out".to_owned())));
+        assert!(host.known(&question, Duration::ZERO).is_none());
+        let allowed = br#"{"status":{"allowed":true,"evaluationError":"webhook: timed out"}}"#;
+        assert!(host.answered(&question, allowed, Duration::ZERO).is_ok_and(|verdict| verdict.decision == Decision::Allow));
+        assert!(webhook.answered(&question, failed, Duration::ZERO).is_ok_and(|verdict| verdict.decision == Decision::NoOpinion));
         assert_eq!(webhook.failed("away").decision, Decision::NoOpinion);
         let strict = Webhook::new(Settings { denies_on_error: true, ..webhook.settings.clone() });
         assert_eq!((strict.failed("away").decision, strict.failed("away").error.as_deref()), (Decision::Deny, Some("away")));

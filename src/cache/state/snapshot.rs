@@ -281,6 +281,11 @@ impl Fed {
     /// `lost` is the newest revision that a client may have seen.
     pub fn rewind(&self, revision: Revision, lost: Revision) {
         self.revision.store(revision.0, Ordering::Release);
+        self.doubt(lost);
+    }
+
+    /// Revisions up to here may be of another history than what comes now.
+    pub fn doubt(&self, lost: Revision) {
         self.source.lost.fetch_max(lost.0, Ordering::Release);
     }
 
@@ -369,7 +374,7 @@ pub struct Known {
     pub snapshot: Arc<Snapshot>,
     /// K: everything up to here is in it.
     pub revision: Revision,
-    /// Revisions above K up to here belong to an etcd that was then restored from a backup.
+    /// Revisions above K up to here belong to an etcd that was then restored from a backup. Where a source that is no etcd begins anew, the lower ones may do so, too.
     pub lost: Revision,
 }
 

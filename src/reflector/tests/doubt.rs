@@ -53,7 +53,11 @@ async fn another_past_is_noticed() {
             })
             .await;
             bench.has(wanted).await;
-            let _ = name;
+            assert_eq!(
+                bench.known().lost,
+                Revision(if wanted.starts_with("30") { 9 } else { 0 }),
+                "{name}: up to where its history is doubted"
+            );
         });
     }
     cases.join_all().await;

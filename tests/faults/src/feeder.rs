@@ -53,9 +53,19 @@ impl Kitchen {
         Ok(Self { program: options.kube_apiserver.clone(), dir, serving, flags })
     }
 
-    /// Starts one on etcd at a port, and waits until it is ready.
-    pub(crate) async fn start(&self, etcd: u16, port: u16) -> Result<Feeder> {
-        let own = [format!("--etcd-servers=http://127.0.0.1:{etcd}"), format!("--secure-port={port}")];
+    /// The same with these flags in the place of those of the same name, and besides.
+    #[must_use]
+    pub(crate) fn with(mut self, flags: Vec<String>) -> Self {
+        let name = |flag: &String| flag.split('=').next().map(str::to_owned);
+        self.flags.retain(|own| flags.iter().all(|flag| name(flag) != name(own)));
+        self.flags.extend(flags);
+        self
+    }
+
+    /// Starts one on etcd's members at these ports, and waits until it is ready.
+    pub(crate) async fn start(&self, etcd: &[u16], port: u16) -> Result<Feeder> {
+        let members: Vec<String> = etcd.iter().map(|port| format!("http://127.0.0.1:{port}")).collect();
+        let own = [format!("--etcd-servers={}", members.join(",")), format!("--secure-port={port}")];
         let listener = Arc::new(listener_signed_by(port, &self.serving.certificate)?);
         let (program, log) = (self.program.clone(), self.dir.join(format!("{port}.log")));
         let mut feeder = Feeder { process: None, program, args: own.into_iter().chain(self.flags.clone()).collect(), log, listener };

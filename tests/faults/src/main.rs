@@ -86,7 +86,7 @@ async fn play(options: &Options) -> Result<usize> {
         Scenario::All => [faults, &Scenario::CROWDS[..]].concat(),
         Scenario::Faults => faults.to_vec(),
         Scenario::Crowds => Scenario::CROWDS.to_vec(),
-        Scenario::Attacks => Attack::ALL.into_iter().filter(|attack| !is_fed || attack.takes_fed()).map(Scenario::Attack).collect(),
+        Scenario::Attacks => Attack::ALL.into_iter().filter(|attack| !is_fed || attack.is_soon_fed()).map(Scenario::Attack).collect(),
         one => vec![one],
     };
     let mut failed = 0;

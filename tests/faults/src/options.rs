@@ -206,9 +206,21 @@ impl Scenario {
         Self::Fragments,
     ];
 
-    /// What `faults` runs of a server that a kube-apiserver feeds: that one takes revisions of several objects apart, and does not notice that its etcd was restored.
-    pub(crate) const FED: [Self; 6] =
-        [Self::EtcdKilled, Self::CutSilent, Self::CutReset, Self::Restarted, Self::Crashed, Self::FeederBroken];
+    /// What `faults` runs of a server that a kube-apiserver feeds: not what asks for revisions of several objects, which that one takes apart.
+    pub(crate) const FED: [Self; 12] = [
+        Self::EtcdKilled,
+        Self::CutSilent,
+        Self::CutReset,
+        Self::Compaction,
+        Self::LeaderKilled,
+        Self::MemberIsolated,
+        Self::Restored,
+        Self::RestoredUnseen,
+        Self::RestoredStore,
+        Self::Restarted,
+        Self::Crashed,
+        Self::FeederBroken,
+    ];
 
     /// What `crowds` runs, and `all` then.
     pub(crate) const CROWDS: [Self; 3] = [Self::Load, Self::Slow, Self::Hostile];

@@ -122,24 +122,27 @@ impl Stage {
     pub(crate) async fn single_with(options: &Options, dir: &Path, wishes: Wishes) -> Result<Self> {
         let ports = options.ports();
         let etcd = Etcd::start(&options.etcd, dir, &ports, &[]).await?;
-        let is_fed = options.subject == Subject::WatchcacheUpstream;
+        Self::with(options, dir, Self::behind_network(etcd, options).await?, &[ports.etcd_proxy(0)], wishes).await
+    }
+
+    /// A single member, and the network between the server and it, or who feeds the server.
+    async fn behind_network(etcd: Etcd, options: &Options) -> Result<Patient> {
+        let (ports, is_fed) = (options.ports(), options.subject == Subject::WatchcacheUpstream);
         let network = Proxy::listen(ports.etcd_proxy(0), if is_fed { ports.upstream() } else { ports.etcd(0) }).await?;
-        Self::with(options, dir, Patient::Single(Box::new(etcd), network), &[ports.etcd_proxy(0)], wishes).await
+        Ok(Patient::Single(Box::new(etcd), network))
     }
 
     /// The same on `watchcache store` in the place of an etcd.
     pub(crate) async fn on_store(options: &Options, dir: &Path) -> Result<Self> {
-        ensure!(options.subject == Subject::Watchcache, "the store is the binary of the server under test");
+        ensure!(options.subject.is_ours(), "the store is the binary of the server under test");
         let ports = options.ports();
         let store = Etcd::start_store(&options.server, dir, &ports).await?;
-        let network = Proxy::listen(ports.etcd_proxy(0), ports.etcd(0)).await?;
-        Self::with(options, dir, Patient::Single(Box::new(store), network), &[ports.etcd_proxy(0)], Wishes::default()).await
+        Self::with(options, dir, Self::behind_network(store, options).await?, &[ports.etcd_proxy(0)], Wishes::default()).await
     }
 
-    /// The same with three members.
+    /// The same with three members, which the server follows, or who feeds it.
     pub(crate) async fn three(options: &Options, dir: &Path) -> Result<Self> {
         let ports = options.ports();
-        ensure!(options.subject != Subject::WatchcacheUpstream, "a kube-apiserver that feeds the server is on one etcd");
         let cluster = Cluster::start(&options.etcd, dir, &ports).await?;
         let fronts: Vec<u16> = (0..3).map(|i| ports.etcd_proxy(i)).collect();
         Self::with(options, dir, Patient::Three(cluster), &fronts, Wishes::default()).await
@@ -152,8 +155,14 @@ impl Stage {
         let mut feeder = None;
         if options.subject == Subject::WatchcacheUpstream {
             let kitchen = Kitchen::prepare(options, dir).await?;
-            feeder = Some(kitchen.start(options.ports().etcd(0), options.ports().upstream()).await?);
-            wishes.args.extend(kitchen.feeds(endpoints[0])?);
+            let (member, own) = (options.ports().etcd(0), options.ports().upstream());
+            // The network that scenarios break is before it where there is one member, and behind it where there are three.
+            let (members, entrance) = match &store {
+                Patient::Single(..) => (vec![member], endpoints[0]),
+                Patient::Three(_) => (endpoints.to_vec(), own),
+            };
+            feeder = Some(kitchen.start(&members, own).await?);
+            wishes.args.extend(kitchen.feeds(entrance)?);
             // From the start: whoever lists before it is loaded is answered by the feeder, and may have to list again.
             wishes.args.push("--resources=configmaps".to_owned());
         }
@@ -195,6 +204,12 @@ impl Stage {
         store_ports(&self.options.ports(), &self.store)
     }
 
+    /// Whether somebody feeds the server.
+    #[must_use]
+    pub(crate) fn is_fed(&self) -> bool {
+        self.feeder.is_some()
+    }
+
     /// Who feeds the server.
     pub(crate) fn feeder(&mut self) -> Result<&mut Feeder> {
         self.feeder.as_mut().context("the server is fed by etcd: --subject watchcache-upstream")
@@ -210,7 +225,7 @@ impl Stage {
     pub(crate) async fn wait_reading(&mut self, wait: Duration) {
         let one = Filter { namespace: Some("faults-0".to_owned()), select: Select::All };
         let target = one.target(self.ledger.resource()) + "&resourceVersion=0";
-        let limit = if self.feeder.is_some() { CACHE_ANSWER_OF_FED } else { CACHE_ANSWER };
+        let limit = if self.is_fed() { CACHE_ANSWER_OF_FED } else { CACHE_ANSWER };
         let (end, mut answered, mut late, mut slowest) = (Instant::now() + wait, 0, 0, Duration::ZERO);
         while Instant::now() < end {
             let start = Instant::now();

@@ -24,6 +24,8 @@ use crate::{
 
 /// Token of the administrator behind TLS.
 pub(crate) const TOKEN: &str = "faults-token";
+/// Token of another administrator.
+pub(crate) const HONEST: &str = "faults-honest";
 /// Token of a user who may do what roles say.
 pub(crate) const VIEWER: &str = "faults-viewer";
 /// Token and name of somebody who may nothing in particular; some more are called so with a number.
@@ -173,9 +175,9 @@ fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
     fixed.into_iter().chain([endpoints.to_owned(), "--insecure-port".to_owned(), port.to_string()]).collect()
 }
 
-/// Writes the file of tokens: of an administrator, of a viewer, and of users without rights, whose names are their tokens.
+/// Writes the file of tokens: of two administrators, of a viewer, and of users without rights, whose names are their tokens.
 pub(crate) fn write_tokens(dir: &Path) -> Result<()> {
-    let mut tokens = format!("{TOKEN},admin,1,\"system:masters\"\n{VIEWER},viewer,2\n");
+    let mut tokens = format!("{TOKEN},admin,1,\"system:masters\"\n{HONEST},honest,3,\"system:masters\"\n{VIEWER},viewer,2\n");
     let numbered = (0..ATTACKERS).map(|nth| format!("{ATTACKER}-{nth}"));
     for name in [ATTACKER, VISITOR].map(str::to_owned).into_iter().chain(numbered) {
         tokens += &format!("{name},{name},{name}\n");

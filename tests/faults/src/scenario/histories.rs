@@ -140,8 +140,8 @@ impl World {
         let etcd = Etcd::start(&options.etcd, dir, &ports, &["--unsafe-no-fsync"]).await?;
         let lag = Proxy::listen(ports.etcd_proxy(1), ports.etcd(0)).await?;
         let kitchen = Kitchen::prepare(options, dir).await?;
-        let one = kitchen.start(ports.etcd(0), ports.upstream()).await?;
-        let other = kitchen.start(ports.etcd_proxy(1), ports.other_upstream()).await?;
+        let one = kitchen.start(&[ports.etcd(0)], ports.upstream()).await?;
+        let other = kitchen.start(&[ports.etcd_proxy(1)], ports.other_upstream()).await?;
         let (targets, both) = (Targets::default(), [ports.upstream(), ports.other_upstream()]);
         targets.set(&both);
         let balancer = Proxy::balance(ports.upstream_proxy(), targets.clone()).await?;

@@ -65,10 +65,12 @@ pub(super) async fn store(options: &Options, dir: &Path) -> Result<Verdict> {
     stage.settle().await;
     let old = stage.ledger.now().1;
     let ports = stage.options.ports();
+    end_feeder(&mut stage).await?;
     stage.store.single()?.0.stop().await?;
     stage.store.single()?.0.restore_saved(&backup).await?;
     stage.ledger.restored(kept);
     stage.store.single()?.0.restart(&ports).await?;
+    start_feeder(&mut stage).await?;
     let begins = crate::etcd::head(&mut crate::etcd::patient(ports.etcd(0))?).await?;
     let writers = stage.write(&stage.workload()).await?;
     sleep(AFTER).await;
@@ -102,8 +104,19 @@ async fn until_undone(stage: &mut Stage) -> Result<PathBuf> {
 async fn swap(stage: &mut Stage, backup: &Path) -> Result<()> {
     let kept = std::fs::read_to_string(stage.dir.join("kept"))?.parse()?;
     let ports = stage.options.ports();
+    end_feeder(stage).await?;
     stage.store.single()?.0.stop().await?;
     stage.store.single()?.0.restore(backup)?;
     stage.ledger.restored(kept);
-    stage.store.single()?.0.restart(&ports).await
+    stage.store.single()?.0.restart(&ports).await?;
+    start_feeder(stage).await
+}
+
+/// A kube-apiserver does not notice that its etcd is restored: whoever restores it ends the kube-apiserver before.
+async fn end_feeder(stage: &mut Stage) -> Result<()> {
+    if stage.is_fed() { stage.feeder()?.kill().await } else { Ok(()) }
+}
+
+async fn start_feeder(stage: &mut Stage) -> Result<()> {
+    if stage.is_fed() { stage.feeder()?.start().await } else { Ok(()) }
 }

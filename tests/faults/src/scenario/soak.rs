@@ -31,7 +31,7 @@ pub(super) async fn soak(options: &Options, dir: &Path) -> Result<Verdict> {
     let (mut rounds, mut others) = (0, Vec::new());
     while Instant::now() < end {
         let time = ROUND.min(end - Instant::now());
-        let target = Target { plain: plain.clone(), secure: secure.clone(), sizes: options.attacks.clone(), time };
+        let target = Target { plain: plain.clone(), secure: secure.clone(), is_fed: stage.is_fed(), sizes: options.attacks.clone(), time };
         let last = attack::three_at_once(&target).await;
         stage.server.alive()?;
         let time = ROUND.min(end.saturating_duration_since(Instant::now()));
