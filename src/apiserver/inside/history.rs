@@ -289,7 +289,7 @@ mod tests {
         let (kubectl, status, later) =
             (by("kubectl", "2026-01-01T00:00:00Z"), by("kubelet", "2026-01-01T00:00:05Z"), by("kubectl", "2026-01-01T00:00:03Z"));
         assert_eq!(changed_by(&[], &[]), None);
-        assert_eq!(changed_by(&[], &[kubectl.clone()]), Some(kubectl.clone()));
+        assert_eq!(changed_by(&[], std::slice::from_ref(&kubectl)), Some(kubectl.clone()));
         assert_eq!(changed_by(&[kubectl.clone(), status.clone()], &[later.clone(), status.clone()]), Some(later));
         assert_eq!(changed_by(&[kubectl.clone(), status.clone()], &[kubectl, status.clone()]), Some(status), "within one second");
     }

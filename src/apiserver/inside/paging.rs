@@ -85,6 +85,8 @@ mod tests {
 
     const SORTS: &[&str] = &["name", "size"];
 
+    type Sort = fn(&(&str, u64)) -> Key;
+
     fn read(query: &str) -> Result<Paging, String> {
         Paging::of(&Query::parse(query), SORTS).map_err(|status| String::from_utf8(status.to_json()).expect("JSON"))
     }
@@ -106,11 +108,10 @@ mod tests {
     #[test]
     fn pages_are_in_order() {
         let rows = || vec![("b", 1), ("a", 2), ("c", 2)];
-        let page = |query: &str, sort: fn(&(&str, u64)) -> Key| -> String {
-            read(query).expect("a query").page(rows(), sort).iter().map(|row| row.0).collect()
-        };
-        let (by_name, by_size): (fn(&(&str, u64)) -> Key, fn(&(&str, u64)) -> Key) =
-            (|row| Key::Text(row.0.to_owned()), |row| Key::Number(row.1));
+        let page =
+            |query: &str, sort: Sort| -> String { read(query).expect("a query").page(rows(), sort).iter().map(|row| row.0).collect() };
+        let by_name: Sort = |row| Key::Text(row.0.to_owned());
+        let by_size: Sort = |row| Key::Number(row.1);
         assert_eq!((page("", by_name), page("sort=-name", by_name)), ("abc".to_owned(), "cba".to_owned()));
         assert_eq!((page("sort=-size", by_size), page("sort=-size&offset=1&limit=1", by_size)), ("acb".to_owned(), "c".to_owned()));
         assert_eq!(page("offset=9", by_name), "");

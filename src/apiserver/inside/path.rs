@@ -32,7 +32,7 @@ pub enum InsidePath {
 impl InsidePath {
     /// Reads a path without its first slash and without escapes.
     pub(in super::super) fn parse(path: &str) -> Option<Self> {
-        let Some(page) = path.strip_prefix("watchcache") else { return None };
+        let page = path.strip_prefix("watchcache")?;
         if page.is_empty() {
             return Some(Self::Redirect);
         }
