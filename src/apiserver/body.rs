@@ -490,6 +490,7 @@ impl websocket::Events for Events {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Bytes>>> {
         let mut pending = Pending::default();
         let is_more = ready!(self.0.poll_pending(&mut pending, cx));
+        self.0.listed.iter().for_each(|listed| listed.sent(pending.events.iter().map(Bytes::len).sum()));
         Poll::Ready(is_more.then_some(pending.events))
     }
 }
