@@ -119,8 +119,8 @@ mod tests {
                 "eval(",
                 "new Function",
                 "style=\"",
-                "http:",
-                "https:",
+                "http://",
+                "https://",
                 "onclick=",
             ] {
                 assert!(!text(file).contains(word), "{}: {word}", file.name);
