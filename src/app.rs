@@ -52,6 +52,7 @@ use apiserver::{
     check::Behind,
     hand_on::Replica,
     inflight::Inflight,
+    inside::Inside,
     last_use::LastUses,
     service::Clients,
     stages::Stages,
@@ -293,6 +294,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         upstream: replica.clone().map(|replica| replica as Arc<dyn Behind>),
         host: namespaces.map(|namespaces| Host { namespaces, definitions_wrong }),
         inflight: Inflight::new(config.inflight),
+        watches: Arc::default(),
+        inside: Inside::default(),
         metrics,
         identity: Identity {
             authenticator,
@@ -306,6 +309,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
             times: config.times.clone(),
             gates: config.gates,
+            shows_inside: config.page,
             max_staleness: config.times.max_staleness,
         },
         condition: Condition {

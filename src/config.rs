@@ -94,6 +94,8 @@ pub struct Config {
     pub memory: Memory,
     /// What is served only when asked for.
     pub gates: Gates,
+    /// Whether there is the page at `/watchcache/`.
+    pub page: bool,
     /// Values with fields that are not known are served, and changed, without them.
     pub serve_unknown_fields: bool,
     pub log: Log,
@@ -335,6 +337,7 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
             feed_threads: feed_threads(args.feed_threads)?,
         },
         gates: gates::gates(&args.feature_gates)?,
+        page: args.page,
         serve_unknown_fields: args.serve_unknown_fields,
         log: log(&args.log)?,
         warnings,

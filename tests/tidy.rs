@@ -16,6 +16,7 @@ const LINES_MAX: usize = 600;
 /// of the workspace, between which the compiler keeps the walls: here it is checked that their manifests say the same.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("append", &[]),
+    ("page", &[]),
     ("wake", &[]),
     ("intern", &[]),
     ("recent", &[]),
@@ -80,6 +81,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "intern",
             "model",
             "offload",
+            "page",
             "registry",
             "reload",
             "server",
@@ -118,6 +120,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 /// The crates of the workspace, where they are, and whether they are quiet: then nothing that they depend on may wait or look at a clock.
 const CRATES: &[(&str, &str, bool)] = &[
     ("append", "src/append", true),
+    ("page", "src/page", true),
     ("wake", "src/wake", true),
     ("offload", "src/offload", false),
     ("intern", "src/intern", true),
@@ -351,9 +354,7 @@ fn files_begin_with_what_they_are_for_and_end_in_time() {
         if !text.starts_with("//! ") {
             wrong.push(format!("{}: no `//!` sentence", file.display()));
         }
-        if lines > LINES_MAX {
-            wrong.push(format!("{}: {lines} lines, more than {LINES_MAX}", file.display()));
-        }
+        wrong.extend((lines > LINES_MAX).then(|| format!("{}: {lines} lines, more than {LINES_MAX}", file.display())));
         let ignored = text.lines().filter(|line| line.trim_start().starts_with("#[ignore"));
         for line in ignored.filter(|line| !names_what_it_needs(line)) {
             wrong.push(format!("{}: {} does not name what it needs and the variable that says where that is", file.display(), line.trim()));

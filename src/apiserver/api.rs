@@ -12,7 +12,9 @@ use http::HeaderValue;
 use super::{
     check::Behind,
     inflight::Inflight,
+    inside::Inside,
     last_use::LastUses,
+    open_watches::OpenWatches,
     settings::{Callers, Gates, Times},
 };
 use auth::access::Access;
@@ -57,6 +59,10 @@ pub struct Api {
     pub host: Option<Host>,
     /// How many requests there may be.
     pub inflight: Inflight,
+    /// The open watches.
+    pub watches: Arc<OpenWatches>,
+    /// What is shown of this server, and who looks.
+    pub inside: Inside,
     /// Metric families.
     pub metrics: Arc<Metrics>,
     /// Who clients are.
@@ -91,6 +97,8 @@ pub struct RequestSettings {
     pub times: Times,
     /// What is served only when asked for.
     pub gates: Gates,
+    /// Whether there is the page at `/watchcache/`, and its API.
+    pub shows_inside: bool,
     /// How old memory may be that answers; any age without it.
     pub max_staleness: Option<Duration>,
 }

@@ -18,7 +18,7 @@ use http_body::{Body, Frame};
 use server::{LongRunning, heads::Held, websocket};
 use tokio::time::{Instant, Sleep};
 
-use super::{authorize::Rights, inflight::OpenWatch, status::Status};
+use super::{authorize::Rights, inflight::OpenWatch, open_watches::Listed, status::Status};
 use auth::access::{Permission, Refused, about};
 use cache::dispatch::{Step, Subscription};
 use codec::{Encoder, Unencodable, append};
@@ -57,6 +57,8 @@ pub(super) fn is_small(list: &List) -> bool {
 
 /// A watch's body.
 pub(super) struct WatchBody {
+    /// Among the open ones; first, for it names a seat that the source has.
+    listed: Option<Listed>,
     source: WatchSource,
     resource: Arc<Resource>,
     form: Arc<Encoder>,
@@ -154,6 +156,7 @@ impl WatchBody {
             (true, false) => next_bookmark(times.began, BOOKMARK_EVERY, deadline),
         };
         let mut body = Self {
+            listed: None,
             source,
             resource,
             form: times.form.clone(),
@@ -173,6 +176,13 @@ impl WatchBody {
         };
         body.set_alarm();
         body
+    }
+
+    /// The same, which people can see among the open ones.
+    #[must_use]
+    pub(super) fn listed(mut self, listed: Listed) -> Self {
+        self.listed = Some(listed);
+        self
     }
 
     /// The same, which ends when these rights do.
@@ -218,6 +228,7 @@ impl WatchBody {
             joined.into()
         };
         self.timer.add_bytes(bytes.len());
+        self.listed.iter().for_each(|listed| listed.sent(bytes.len()));
         Frame::data(bytes)
     }
 
@@ -262,8 +273,9 @@ impl WatchBody {
 
     fn expire(&mut self, seen: Revision, floor: Revision, pending: &mut Pending) -> Poll<bool> {
         // kube-apiserver counts those that were too slow, not those that came too late.
-        if self.found {
-            self.resource.metrics.terminated_watchers.inc();
+        match self.found {
+            true => self.resource.metrics.terminated_watchers.inc(),
+            false => self.resource.metrics.watches_too_old.inc(),
         }
         self.fail(ReadError::WatchExpired { asked: seen, floor }, pending)
     }
@@ -315,6 +327,23 @@ impl WatchBody {
 
     /// Waits for events; they are pending then. `false` at the end of the stream.
     fn poll_pending(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut polled = if self.is_cut() { self.last(pending) } else { self.poll_events(pending, cx) };
+        // Looked at again now that its waker is registered.
+        if polled.is_pending() && self.is_cut() {
+            polled = self.last(pending);
+        }
+        if let (Some(listed), WatchSource::Stream(subscription)) = (&self.listed, &self.source) {
+            listed.moved(subscription, pending.events.len());
+        }
+        polled
+    }
+
+    /// Whether somebody has ended it.
+    fn is_cut(&self) -> bool {
+        self.listed.as_ref().is_some_and(Listed::is_cut)
+    }
+
+    fn poll_events(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<bool> {
         let this = self;
         let refused = this.permission.as_ref().and_then(|permission| permission.poll_refused(cx));
         let refused = refused.map(|(opened, why)| match why {
@@ -337,6 +366,9 @@ impl WatchBody {
             WatchSource::Over => return Poll::Ready(false),
             WatchSource::Failed(_) => {
                 let WatchSource::Failed(error) = std::mem::replace(&mut this.source, WatchSource::Over) else { unreachable!("just seen") };
+                if matches!(error, ReadError::WatchExpired { .. }) {
+                    this.resource.metrics.watches_too_old.inc();
+                }
                 return this.fail(error, pending);
             }
         };
@@ -458,6 +490,7 @@ impl websocket::Events for Events {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Bytes>>> {
         let mut pending = Pending::default();
         let is_more = ready!(self.0.poll_pending(&mut pending, cx));
+        self.0.listed.iter().for_each(|listed| listed.sent(pending.events.iter().map(Bytes::len).sum()));
         Poll::Ready(is_more.then_some(pending.events))
     }
 }

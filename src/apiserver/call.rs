@@ -16,6 +16,7 @@ use super::{
     extras,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
+    open_watches::{Question, Watcher, shown},
     partial,
     piece_body::{PieceBody, Pieces},
     resource::ResourceRequest,
@@ -161,7 +162,13 @@ impl Call<'_> {
         self.listed(list, target.encoder().clone(), hold, timer).await
     }
 
-    pub(super) async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>, rights: Option<Rights>) -> Response {
+    pub(super) async fn watch(
+        &self,
+        mut options: ListOptions,
+        upgrade: Option<Upgrade>,
+        rights: Option<Rights>,
+        agent: Box<str>,
+    ) -> Response {
         let scope = self.scope(&options);
         let mut timer = self.resource.requests.request(Verb::Watch, scope);
         if options.watch {
@@ -188,7 +195,10 @@ impl Call<'_> {
             return self.failed(&partial::no_such_include(word), &mut timer);
         }
         let body = match watching {
-            Ok(Watching::Stream(subscription)) => WatchBody::stream(subscription, self.resource.clone(), &times, timer),
+            Ok(Watching::Stream(subscription)) => {
+                let listed = self.api.watches.open(self.watcher(&options, agent), &self.resource, &subscription);
+                WatchBody::stream(subscription, self.resource.clone(), &times, timer).listed(listed)
+            }
             Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
             Err(error) => return self.failed(&self.status(error), &mut timer),
         };
@@ -205,6 +215,34 @@ impl Call<'_> {
                 extras::of(&mut response).long_running = Some(long);
                 response
             }
+        }
+    }
+
+    /// Whose the watch is that this request begins.
+    fn watcher(&self, options: &ListOptions, agent: Box<str>) -> Watcher {
+        let (context, path) = (self.context, self.path);
+        let of = |text: &Option<String>| shown(text.as_deref().unwrap_or(""));
+        let form = match (self.form.shape, self.form.media) {
+            (Shape::Whole, Media::Protobuf) => "objects in protobuf",
+            (Shape::Whole, _) => "objects in JSON",
+            (Shape::Partial(_), Media::Protobuf) => "metadata in protobuf",
+            (Shape::Partial(_), _) => "metadata in JSON",
+            (Shape::Table(_), Media::Protobuf) => "Tables in protobuf",
+            (Shape::Table(_), _) => "Tables in JSON",
+        };
+        let question = Question {
+            agent,
+            namespace: of(&path.namespace),
+            name: of(&path.name),
+            label_selector: shown(&options.label_selector),
+            field_selector: shown(&options.field_selector),
+            form,
+        };
+        Watcher {
+            user: context.user.clone(),
+            impersonator: context.impersonator.as_ref().map(|impersonator| impersonator.user.clone()),
+            conn: context.conn.clone(),
+            question,
         }
     }
 

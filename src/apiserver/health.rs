@@ -75,7 +75,7 @@ impl Api {
     }
 
     /// What an endpoint looks at.
-    fn checks(&self, endpoint: Health) -> Vec<Check> {
+    pub(super) fn checks(&self, endpoint: Health) -> Vec<Check> {
         let not_loaded = || (!self.condition.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
         let mut checks: Vec<Check> = vec![("ping", None), ("log", None), ("etcd", self.etcd_wrong(endpoint))];
         if endpoint == Health::Readyz {

@@ -56,6 +56,11 @@ impl Inflight {
         }
     }
 
+    /// Returns the bytes that open watches count.
+    pub(super) fn watches_bytes(&self) -> usize {
+        self.watches.all()
+    }
+
     /// A place for a request of this user, if there is one; nothing where there is no limit.
     pub(super) fn admit(&self, method: &Method, user: &Arc<User>) -> Result<Option<Place>, Full> {
         let places = if matches!(*method, Method::GET | Method::HEAD) { &self.reads } else { &self.writes };

@@ -30,6 +30,7 @@ pub mod health;
 mod held;
 mod incoming;
 pub mod inflight;
+pub mod inside;
 mod kept;
 pub mod last_use;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod limit;
 mod line;
 mod looked_at;
 mod mutate;
+pub mod open_watches;
 mod openapi;
 pub mod origins;
 mod own;

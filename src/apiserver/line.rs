@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use http::{Method, Uri};
 
 use super::{
+    inside::InsidePath,
     path::{PathError, Route},
     request_info::request_info,
 };
@@ -46,6 +47,7 @@ impl RequestLine {
     /// Verb watch, by parameter or by path (spec list-watch §1.1).
     pub(super) fn is_watch(&self) -> bool {
         match &self.route {
+            Ok(Route::Inside(InsidePath::Overview)) => self.reads && self.query.is_true("watch"),
             Ok(Route::Resource(path)) => self.reads && (path.legacy_watch || (path.name.is_none() && self.query.is_true("watch"))),
             _ => false,
         }
@@ -59,10 +61,23 @@ mod tests {
     #[test]
     fn a_watch_is_told_by_parameter_or_path() {
         let is_watch = |uri: &'static str| RequestLine::parse(&Method::GET, &Uri::from_static(uri)).is_watch();
-        for uri in ["/api/v1/pods?watch=1", "/api/v1/watch/pods", "/api/v1/watch/namespaces/n/pods/p", "/apis/apps/v1/deployments?watch"] {
+        for uri in [
+            "/watchcache/api/v1/overview?watch=1",
+            "/api/v1/pods?watch=1",
+            "/api/v1/watch/pods",
+            "/api/v1/watch/namespaces/n/pods/p",
+            "/apis/apps/v1/deployments?watch",
+        ] {
             assert!(is_watch(uri), "{uri}");
         }
-        for uri in ["/api/v1/pods", "/api/v1/pods?watch=0", "/api/v1/namespaces/n/pods/p?watch=1", "/api/v1?watch=1", "/healthz?watch=1"] {
+        for uri in [
+            "/watchcache/api/v1/watches?watch=1",
+            "/api/v1/pods",
+            "/api/v1/pods?watch=0",
+            "/api/v1/namespaces/n/pods/p?watch=1",
+            "/api/v1?watch=1",
+            "/healthz?watch=1",
+        ] {
             assert!(!is_watch(uri), "{uri}");
         }
         for method in [Method::POST, Method::DELETE] {

@@ -47,17 +47,21 @@ impl Api {
         reply.whole(StatusCode::OK, "application/json", text.into())
     }
 
-    fn own_status(&self) -> Value {
-        let role = match (&self.upstream, &self.host) {
+    /// What kind of server this is.
+    pub(super) fn role(&self) -> &'static str {
+        match (&self.upstream, &self.host) {
             (Some(_), _) => "read replica",
             (None, Some(_)) => "aggregated API server",
             (None, None) => "API server",
-        };
+        }
+    }
+
+    fn own_status(&self) -> Value {
         let fed = self.oldest();
         json!({
             "version": VERSION,
             "commit": COMMIT,
-            "role": role,
+            "role": self.role(),
             "ready": self.is_ready(),
             "loaded": self.condition.loaded.load(Ordering::Relaxed),
             "etcd": {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use super::inside::InsidePath;
 use go::quote::quoted;
 
 /// What a path names. Whether it exists is for the catalogue.
@@ -37,6 +38,8 @@ pub enum Route {
     Slis,
     /// `/watchcache/…`: what this program says of itself, also where `/version` and the like are another server's.
     Own(OwnPage),
+    /// `/watchcache/…`: the page that shows this server from inside, and its API.
+    Inside(InsidePath),
     /// `/openapi/…`: what follows (`v2`, `v3`, `v3/apis/apps/v1`).
     OpenApi(String),
     /// What tells others how to check tokens of service accounts.
@@ -156,10 +159,17 @@ impl Route {
         if !is_escaped(raw) {
             return Err(PathError::BadEscape);
         }
-        let path = percent_decode_str(raw).decode_utf8_lossy();
+        Self::parse_decoded(&percent_decode_str(raw).decode_utf8_lossy(), raw)
+    }
+
+    /// The same of a path without escapes; `raw` is what a client is told that it has asked for.
+    pub(super) fn parse_decoded(path: &str, raw: &str) -> Result<Route, PathError> {
         let Some(path) = path.strip_prefix('/') else { return Ok(UNKNOWN) };
         if let Some(route) = fixed(path) {
             return Ok(route);
+        }
+        if let Some(inside) = InsidePath::parse(path) {
+            return Ok(Route::Inside(inside));
         }
         let parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
         // A group or version is never empty; whether a name may be is for what comes behind them.
@@ -200,7 +210,7 @@ impl Route {
             Self::OpenApi(rest) => return Some(format!("/openapi/{}", escaped_parts(rest)).into()),
             Self::Health { endpoint, check: None } => return Some(format!("/{}", endpoint.name()).into()),
             Self::Health { endpoint, check: Some(check) } => return Some(format!("/{}/{}", endpoint.name(), escaped_parts(check)).into()),
-            Self::Resource(_) | Self::Unknown { .. } => return None,
+            Self::Resource(_) | Self::Inside(_) | Self::Unknown { .. } => return None,
         }))
     }
 
@@ -395,7 +405,8 @@ mod tests {
             ("/watchcache/version", Route::Own(OwnPage::Version)),
             ("/watchcache/status", Route::Own(OwnPage::Status)),
             ("/watchcache/status/", UNKNOWN),
-            ("/watchcache", UNKNOWN),
+            ("/watchcache", Route::Inside(InsidePath::Redirect)),
+            ("/watchcacher", UNKNOWN),
             ("/openapi/v3/apis/apps/v1", Route::OpenApi("v3/apis/apps/v1".into())),
             ("/openapi/v2/", UNKNOWN),
             ("//api/v1/pods", UNKNOWN),

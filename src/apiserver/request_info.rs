@@ -4,6 +4,7 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+use super::inside::HISTORY;
 use auth::access::selectors;
 use auth::authz::{RequestInfo, Selectors};
 use go::url::Query;
@@ -17,7 +18,12 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 pub(super) fn request_info(method: &Method, raw_path: &str, query: &Query) -> RequestInfo {
     let path = percent_decode_str(raw_path).decode_utf8_lossy().into_owned();
     let mut reader = Reader(RequestInfo { verb: method.as_str().to_ascii_lowercase(), ..RequestInfo::default() });
-    if let Some(rest) = reader.read_prefix(&path) {
+    // Who asks for what was is judged as who asks for what is, whatever its own parameters.
+    let (target, query) = match path.strip_prefix(HISTORY) {
+        Some(of) => (of, &Query::default()),
+        None => (&*path, query),
+    };
+    if let Some(rest) = reader.read_prefix(target) {
         reader.read_resource(method, &rest, query);
     }
     RequestInfo { path: path.into(), ..reader.0 }
@@ -137,6 +143,14 @@ mod tests {
             ("HEAD /api/v1/namespaces/other/pods", "list -/v1/other/pods/-/-"),
             ("GET /api/v1/namespaces/other/pods/foo", "get -/v1/other/pods/-/foo"),
             ("GET /api/v1/pods?watch=true", "watch -/v1/-/pods/-/-"),
+            ("GET /watchcache/api/v1/history/api/v1/namespaces/n/secrets/s", "get -/v1/n/secrets/-/s"),
+            (
+                "GET /watchcache/api/v1/history/apis/apps/v1/deployments?watch=1&fieldSelector=metadata.name=d",
+                "list apps/v1/-/deployments/-/-",
+            ),
+            ("DELETE /watchcache/api/v1/history/api/v1/namespaces/n", "delete -/v1/n/namespaces/-/n"),
+            ("GET /watchcache/api/v1/history/metrics", "get /watchcache/api/v1/history/metrics"),
+            ("DELETE /watchcache/api/v1/watches/7", "delete /watchcache/api/v1/watches/7"),
             ("GET /api/v1/pods?watch=0", "list -/v1/-/pods/-/-"),
             ("GET /api/v1/pods?watch=1&limit=x", "watch -/v1/-/pods/-/-"),
             ("GET /api/v1/watch/namespaces/other/pods", "watch -/v1/other/pods/-/-"),

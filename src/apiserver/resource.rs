@@ -8,7 +8,10 @@ use std::{
 };
 
 use axum::{extract::Request, response::Response};
-use http::{HeaderValue, Method, StatusCode, header::WARNING};
+use http::{
+    HeaderValue, Method, StatusCode,
+    header::{USER_AGENT, WARNING},
+};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -18,6 +21,7 @@ use super::{
     call::Call,
     context::Authorized,
     extras,
+    open_watches::shown,
     parts::is_in_scope,
     path::ResourcePath,
     request_info::verb,
@@ -108,6 +112,7 @@ impl<'a> ResourceRequest<'a> {
             Ok(rights) => rights,
             Err(status) => return context.refused(&status),
         };
+        let agent = is_watch.then(|| shown(&String::from_utf8_lossy(request.headers().get(USER_AGENT).map_or(b"", HeaderValue::as_bytes))));
         let upgrade = Upgrade::asked(&mut request);
         let asked = match (self.resource.served.is_custom(), is_watch) {
             (false, false) if path.name.is_some() => Asked::BuiltIn,
@@ -128,7 +133,11 @@ impl<'a> ResourceRequest<'a> {
             Err(message) => return context.refused(&Status::bad_request(message)),
         };
         // Boxed apart: as one future they would be 19 KB that every request of any kind carries about.
-        if is_watch { Box::pin(call.watch(options, upgrade, rights)).await } else { Box::pin(call.list(&options)).await }
+        if let Some(agent) = agent {
+            Box::pin(call.watch(options, upgrade, rights, agent)).await
+        } else {
+            Box::pin(call.list(&options)).await
+        }
     }
 
     /// Finds the form of the answer among what the client accepts.

@@ -17,7 +17,7 @@ use super::{
     content_type::{self, OBJECTS},
     context::Authorized,
     discovery::{discovery, document},
-    openapi,
+    inside, openapi,
     path::{Health, OwnPage, PathError, Route, TokenDocument},
     respond::{Reply, not_found},
     staleness,
@@ -61,8 +61,9 @@ pub(super) fn routes(api: Arc<Api>) -> Router {
 }
 
 /// Answers a request by the handler of its route.
-pub(super) async fn answer(api: &Api, routes: &Router, context: Authorized, mut request: Request) -> Response {
+pub(super) async fn answer(api: &Arc<Api>, routes: &Router, context: Authorized, mut request: Request) -> Response {
     match &context.line.route {
+        Ok(Route::Inside(path)) => Box::pin(inside::serve(api, &context, path, request)).await,
         Ok(Route::Resource(path)) => staleness::serve(api, &context, path, request).await,
         Ok(route) => match route.path() {
             Some(path) => {

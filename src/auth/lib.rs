@@ -15,4 +15,4 @@ mod strict;
 mod user;
 
 pub use strict::NoConfiguration;
-pub use user::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
+pub use user::{ANONYMOUS, AUTHENTICATED, MASTERS, MONITORING, UNAUTHENTICATED, User};

@@ -9,6 +9,9 @@ pub const ANONYMOUS: &str = "system:anonymous";
 /// Group of those who may do everything before any authorizer is asked (spec api-surface §13.1).
 pub const MASTERS: &str = "system:masters";
 
+/// Group of those who look after the server (spec api-surface §13.1): they may read its figures.
+pub const MONITORING: &str = "system:monitoring";
+
 /// A client that proved who it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct User {

@@ -292,6 +292,12 @@ impl State {
 
     /// Does one thing.
     pub fn apply(&mut self, action: Action, now_ms: u64) -> ApplyStats {
+        let done = self.act(action, now_ms);
+        self.published.tell_groups(self.dispatcher.groups());
+        done
+    }
+
+    fn act(&mut self, action: Action, now_ms: u64) -> ApplyStats {
         match action {
             Action::Fed(messages) => self.fed(messages, now_ms),
             Action::Asked(ask) => {
@@ -325,6 +331,7 @@ impl State {
             Action::Tick => {
                 self.resource.shrink(now_ms);
                 self.dispatcher.tidy(self.resource.applied(), self.resource.forgotten());
+                self.published.tell_log_bytes(self.dispatcher.log_bytes());
                 self.show_less();
                 ApplyStats::default()
             }

@@ -186,6 +186,12 @@ impl ChunkCache {
         Self { bytes_max, clock: Mutex::new(ClockCache { limit: bytes_max, ..ClockCache::default() }) }
     }
 
+    /// Returns the bytes that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.clock.lock().bytes
+    }
+
     /// Switches the cache on, or off and empties it.
     pub fn set_enabled(&self, may: bool) {
         let mut clock = self.clock.lock();

@@ -347,6 +347,10 @@ pub(super) struct ServeArgs {
     /// Features to turn on or off, comma separated: ShardedListAndWatch=true|false (the parameter shardSelector; alpha, default false)
     #[arg(long, value_delimiter = ',', value_name = "NAME=true|false,...", help_heading = "Requests")]
     pub(super) feature_gates: Vec<String>,
+    /// Serve the page at /watchcache/, which shows this server from inside, and its API under /watchcache/api/v1/, to administrators, to the group system:monitoring and to
+    /// whom a role names these paths
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Requests")]
+    pub(super) page: bool,
     /// Longest duration of a request that is not a watch (Go duration: 60s, 1m30s)
     #[arg(long, default_value = "60s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) request_timeout: Duration,

@@ -464,8 +464,7 @@ impl Follower {
         self.inbox.fed().decline(false);
         // A progress watch may have ended early because upstream did.
         self.inbox.fed().set_mute(false);
-        (self.progress_failures, self.progress_after) = (0, None);
-        self.refused = None;
+        (self.progress_failures, self.progress_after, self.refused) = (0, None, None);
         if self.told.take().is_some() {
             self.source.back.notify_waiters();
             tracing::info!(resource = %self.place.storage.id, "upstream tells of a resource again");
@@ -473,6 +472,7 @@ impl Follower {
     }
 
     fn tell(&mut self, why: String) {
+        self.inbox.fed().failed(&why);
         if self.told.as_ref() != Some(&why) {
             tracing::warn!(resource = %self.place.storage.id, why, "a resource of upstream is not followed now; trying again");
             self.told = Some(why);

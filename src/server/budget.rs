@@ -205,7 +205,6 @@ impl Account {
     }
 
     /// Returns the bytes that it holds.
-    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::SeqCst)

@@ -5,6 +5,7 @@
 mod authentication;
 pub mod build;
 mod conversion;
+mod counts;
 mod family;
 mod log;
 mod panics;
@@ -22,6 +23,7 @@ use prometheus::{
 };
 
 pub use conversion::ConversionFailure;
+pub use counts::{HandedOn, RequestCounts};
 use family::{Family, Labels};
 pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
@@ -137,6 +139,7 @@ struct Families {
     cache_list_returned: IntCounterVec,
     init_events: IntCounterVec,
     terminated_watchers: IntCounterVec,
+    watches_too_old: IntCounterVec,
     watch_events: IntCounterVec,
     watch_events_sizes: HistogramVec,
     watch_list_duration: HistogramVec,
@@ -409,6 +412,11 @@ impl Families {
             ),
             init_events: c.counter("apiserver_init_events_total", "Initial and replayed events processed for watchers.", G_R),
             terminated_watchers: c.counter("apiserver_terminated_watchers_total", "Watchers ended because they were too slow.", G_R),
+            watches_too_old: c.counter(
+                "watchcache_watches_too_old_total",
+                "Watches that were answered 410 when they began: history does not reach back to what they asked for.",
+                G_R,
+            ),
             watch_events: c.counter("apiserver_watch_events_total", "Events sent in watch streams.", G_V_R),
             watch_events_sizes: c.histogram(
                 "apiserver_watch_events_sizes",

@@ -36,11 +36,21 @@ impl Process {
         }
     }
 
-    pub(super) fn refresh(&self) {
+    /// CPU time of the process so far, of all its threads, seconds.
+    pub(super) fn cpu_seconds(&self) -> f64 {
+        self.refresh_cpu();
+        self.cpu_seconds.get()
+    }
+
+    fn refresh_cpu(&self) {
         if let Some(seconds) = fs::read_to_string("/proc/self/stat").ok().and_then(|stat| cpu_seconds(&stat)) {
             // A counter only grows; two renders at once may both add, at most one tick too much.
             self.cpu_seconds.inc_by((seconds - self.cpu_seconds.get()).max(0.0));
         }
+    }
+
+    pub(super) fn refresh(&self) {
+        self.refresh_cpu();
         if let Some(bytes) = resident_bytes() {
             self.resident_bytes.set(bytes as f64);
         }

@@ -24,6 +24,8 @@ pub struct ResourceMetrics {
     pub cache_list_returned: IntCounter,
     pub init_events: IntCounter,
     pub terminated_watchers: IntCounter,
+    /// Watches that were answered 410 when they began.
+    pub watches_too_old: IntCounter,
     pub storage_list: IntCounter,
     pub storage_list_fetched: IntCounter,
     pub storage_list_evaluated: IntCounter,
@@ -100,6 +102,7 @@ impl ResourceMetrics {
             cache_list_returned: f.cache_list_returned.with_label_values(gr),
             init_events: f.init_events.with_label_values(gr),
             terminated_watchers: f.terminated_watchers.with_label_values(gr),
+            watches_too_old: f.watches_too_old.with_label_values(gr),
             storage_list: f.storage_list.with_label_values(gr),
             storage_list_fetched: f.storage_list_fetched.with_label_values(gr),
             storage_list_evaluated: f.storage_list_evaluated.with_label_values(gr),

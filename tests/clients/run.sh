@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# run.sh SERVER [PART…]: curl and clients of other languages against the server, without and with TLS; a part is curl, python, node or java, all without one.
+# run.sh SERVER [PART…]: curl and clients of other languages against the server, without and with TLS, and a browser on its page, without; a part is curl, python, node, java or
+# page, all without one.
 #
 # Each prints one line for each check. What the clients are made of comes from package registries into target/clients: nothing else is touched. Needs bash,
-# curl, openssl, python3, npm, a JDK of 17 or later and Maven; what cannot be had fails. The server is started twice on free ports of loopback: as README does,
+# curl, openssl, python3, npm, a JDK of 17 or later, Maven and Chromium (CHROMIUM, or `chromium`); what cannot be had fails. The server is started twice on free ports of loopback: as README does,
 # and with --secure-port and --write-admin-kubeconfig.
 set -euo pipefail
 server=$(realpath "$1")
 shift
-[ $# -gt 0 ] || set -- curl python node java
+[ $# -gt 0 ] || set -- curl python node java page
 here=$(cd "$(dirname "$0")" && pwd)
 built=$(cd "$here/../.." && pwd)/target/clients
 dir=$(mktemp -d)
@@ -36,6 +37,13 @@ install_node() {
   mkdir -p "$built/node" && cp "$here/node/checks.mjs" "$built/node"
   fresh node "${files[@]}" && return
   cp "${files[@]}" "$built/node" && (cd "$built/node" && npm ci --no-audit --no-fund --loglevel error) && installed node "${files[@]}"
+}
+install_page() {
+  local files=("$here/page/package.json" "$here/page/package-lock.json")
+  "${CHROMIUM:-chromium}" --version > /dev/null || return 1
+  mkdir -p "$built/page" && cp "$here/page/checks.mjs" "$built/page"
+  fresh page "${files[@]}" && return
+  cp "${files[@]}" "$built/page" && (cd "$built/page" && npm ci --no-audit --no-fund --loglevel error) && installed page "${files[@]}"
 }
 install_java() {
   fresh java "$here/java/pom.xml" && return
@@ -111,6 +119,8 @@ run_python() {
   return $code
 }
 run_node() { (cd "$built/node" && node checks.mjs "$1"); }
+# A browser has no token: behind TLS it is `kubectl proxy` that brings the page.
+run_page() { ! grep -q 'server: http:' "$1" || (cd "$built/page" && node checks.mjs "$1"); }
 run_java() { java -cp "$built/java/*" "$here/java/Checks.java" "$1"; }
 
 failed=0

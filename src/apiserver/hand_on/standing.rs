@@ -131,7 +131,7 @@ pub(in super::super) fn asked(
     (method, is_table): (&Method, bool),
 ) -> RequestClass {
     match route {
-        Some(Route::Health { .. } | Route::Metrics | Route::Slis | Route::Own(_)) => RequestClass::OfThisProcess,
+        Some(Route::Health { .. } | Route::Metrics | Route::Slis | Route::Own(_) | Route::Inside(_)) => RequestClass::OfThisProcess,
         Some(Route::Resource(path)) => resource(api, replica, (path, line), (method, is_table)),
         _ => RequestClass::OfTheCluster,
     }

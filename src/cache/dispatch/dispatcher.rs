@@ -131,8 +131,14 @@ impl Dispatcher {
         interest.shrink();
     }
 
+    /// Bytes of all groups' logs. Looks at each.
+    #[must_use]
+    pub fn log_bytes(&self) -> usize {
+        self.groups.values().map(|group| group.log_bytes()).sum()
+    }
+
     /// Number of groups.
-    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
     pub fn groups(&self) -> usize {
         self.groups.len()
     }

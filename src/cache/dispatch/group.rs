@@ -3,6 +3,8 @@
 //! A plain mutex guards the log, its members' cursors and their wakers together, so that "nothing pending" and "wake me" are one step and no wake
 //! is lost. It is held for the copy of a few shared pointers; sockets are never touched under it (decision 0003).
 
+pub mod untaken;
+
 use std::{
     collections::VecDeque,
     sync::{

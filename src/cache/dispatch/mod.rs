@@ -17,8 +17,8 @@ pub mod subscription;
 pub use coalesce::{GATHER_EACH_US, Pause};
 pub use dispatcher::Dispatcher;
 pub use filters::{Filters, SharedFilter};
-pub use group::{Group, GroupKey, GroupLimits};
-pub use subscription::{Start, Step, Subscription};
+pub use group::{Group, GroupKey, GroupLimits, untaken::Untaken};
+pub use subscription::{Phase, Start, Step, Subscription};
 #[cfg(any(test, feature = "testing"))]
 pub use subscription::{test_subscription, test_subscription_of, test_unencodable};
 pub use wake::Wake;

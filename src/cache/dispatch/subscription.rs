@@ -48,6 +48,21 @@ pub struct Subscription {
     processed: u64,
     /// Who reads.
     reader: Reader,
+    /// How often it has gone back to the ring, for its group's log has moved past it.
+    fell_behind: u32,
+}
+
+/// How far a watch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It is shown the objects of a snapshot.
+    Initial,
+    /// It is shown the events of the ring.
+    Replaying,
+    /// It follows its group.
+    Live,
+    /// It has ended.
+    Ended,
 }
 
 enum State {
@@ -123,7 +138,18 @@ impl Subscription {
             }
             Start::After(seen) => (State::Catching, seen),
         };
-        Self { published: OpenWatch::of(published), seat, epoch, state, seen, start: seen, whole: None, processed: 0, reader: 0 }
+        Self {
+            published: OpenWatch::of(published),
+            seat,
+            epoch,
+            state,
+            seen,
+            start: seen,
+            whole: None,
+            processed: 0,
+            reader: 0,
+            fell_behind: 0,
+        }
     }
 
     /// Brings at least `budget` bytes if there are so many, and whole revisions; or says why not.
@@ -150,7 +176,10 @@ impl Subscription {
                 State::Live => match self.seat.take(&mut self.seen, budget, out, waker) {
                     Taken::Some => return Ok(Step::More),
                     Taken::Nothing => return Ok(Step::Pending),
-                    Taken::Behind => self.state = State::Catching,
+                    Taken::Behind => {
+                        self.fell_behind = self.fell_behind.saturating_add(1);
+                        self.state = State::Catching;
+                    }
                     Taken::Unencodable(why) => return Err(why),
                     Taken::Ended => return Ok(self.end()),
                 },
@@ -176,6 +205,24 @@ impl Subscription {
             self.start = revision;
         }
         is_sent
+    }
+
+    /// Its group, and the number of its seat there.
+    #[must_use]
+    pub fn place(&self) -> (&Arc<Group>, usize) {
+        (self.seat.group(), self.seat.number())
+    }
+
+    /// How far it is, the last revision whose events it has whole, and how often it has gone back to the ring.
+    #[must_use]
+    pub fn progress(&self) -> (Phase, Revision, u32) {
+        let phase = match self.state {
+            State::Initial(_) => Phase::Initial,
+            State::Catching => Phase::Replaying,
+            State::Live => Phase::Live,
+            State::Ended => Phase::Ended,
+        };
+        (phase, self.seen, self.fell_behind)
     }
 
     /// Whether the initial objects, and the annotated bookmark if one was due, have been handed out.

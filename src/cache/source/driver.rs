@@ -165,6 +165,7 @@ impl Driver {
                 Ok(()) => return,
                 Err(error) => {
                     self.etcd.rotate();
+                    self.fed.failed(&error.to_string());
                     if reminder.is_due() {
                         tracing::warn!(%error, fed = %self.machine.fed(), of = self.of(), "the feed from etcd is broken; trying again");
                     }

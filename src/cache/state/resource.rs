@@ -389,6 +389,8 @@ mod tests {
                 resource.apply(&Batch { revision: Revision(revision), changes: vec![change] }, revision);
                 truth.insert(revision, now.clone());
             }
+            let store = resource.snapshot().store;
+            prop_assert_eq!(store.bytes(), store.scan(b"", b"").map(|object| object.weight()).sum::<usize>());
             let snapshot = resource.snapshot();
             for at in 10..=revision {
                 let want = truth.range(..=at).next_back().map(|(_, state)| state.clone()).expect("10 is there");

@@ -82,6 +82,12 @@ impl Ring {
         self.events.is_empty()
     }
 
+    /// Bytes that its events hold: of each the object before and the one after.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Appends an event. Revisions never go back (guarantee Ordered).
     pub fn push(&mut self, event: Arc<Event>) {
         debug_assert!(self.events.last().is_none_or(|last| last.revision <= event.revision), "the ring never goes back");
@@ -129,6 +135,11 @@ impl Ring {
             }
         }
         low
+    }
+
+    /// Its events, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
+        self.events.iter()
     }
 
     /// The event at an index.

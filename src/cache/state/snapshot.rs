@@ -6,6 +6,8 @@
 //! The order that makes this safe, and that `schedule` explores schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
 //! (Release). A reader loads `fed` (Acquire), then `handed`, then the snapshot.
 
+mod watches;
+
 use std::{
     collections::BTreeSet,
     sync::Arc,
@@ -29,6 +31,8 @@ use super::{
     sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
 };
 use model::{Broken, Epoch, Filter, Object, Revision};
+pub use watches::OpenWatch;
+use watches::WatchCounts;
 
 /// One resource at one revision; store, ring and head agree (guarantee Together).
 pub struct Snapshot {
@@ -113,9 +117,20 @@ struct SourceState {
     mute: AtomicUsize,
     /// What people should know of how the source brings the resource.
     note: Mutex<Option<Arc<str>>>,
+    /// What went wrong last, and when.
+    fault: Mutex<Option<Fault>>,
     /// When a read asked for the resource last, as `fresh` counts; zero before there was one.
     wanted: AtomicU64,
     wants: Notify,
+}
+
+/// How a source has failed.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// When it was noticed.
+    pub at: SystemTime,
+    /// What the source said, or what was wrong with it.
+    pub why: Arc<str>,
 }
 
 impl Default for Fed {
@@ -138,6 +153,7 @@ impl Fed {
             declined: AtomicUsize::default(),
             mute: AtomicUsize::default(),
             note: Mutex::default(),
+            fault: Mutex::default(),
             wanted: AtomicU64::default(),
             wants: Notify::default(),
         }))
@@ -202,6 +218,17 @@ impl Fed {
     #[must_use]
     pub fn note(&self) -> Option<Arc<str>> {
         self.source.note.lock().clone()
+    }
+
+    /// Notes that the source has failed.
+    pub fn failed(&self, why: &str) {
+        *self.source.fault.lock() = Some(Fault { at: SystemTime::now(), why: why.into() });
+    }
+
+    /// Returns how the source has failed last, if it ever has.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.source.fault.lock().clone()
     }
 
     /// Notes that a read asks for the resource, whether it is there or not.
@@ -338,33 +365,7 @@ pub struct Published {
     lender: Arc<Lender>,
     learner: Learner,
     counts: Counts,
-    watches: AtomicUsize,
-}
-
-/// A watch that is open, as long as this lives.
-pub struct OpenWatch(Arc<Published>);
-
-impl OpenWatch {
-    /// One more of this resource.
-    #[must_use]
-    pub fn of(published: Arc<Published>) -> Self {
-        published.watches.fetch_add(1, Ordering::Relaxed);
-        Self(published)
-    }
-}
-
-impl std::ops::Deref for OpenWatch {
-    type Target = Arc<Published>;
-
-    fn deref(&self) -> &Arc<Published> {
-        &self.0
-    }
-}
-
-impl Drop for OpenWatch {
-    fn drop(&mut self) {
-        self.0.watches.fetch_sub(1, Ordering::Relaxed);
-    }
+    watches: WatchCounts,
 }
 
 /// A snapshot and how far it is true.
@@ -411,14 +412,8 @@ impl Published {
             lender: Arc::default(),
             learner: Learner::default(),
             counts: Counts::default(),
-            watches: AtomicUsize::default(),
+            watches: WatchCounts::default(),
         }
-    }
-
-    /// How many watches are open.
-    #[must_use]
-    pub fn watches(&self) -> usize {
-        self.watches.load(Ordering::Relaxed)
     }
 
     /// Lends a snapshot to a reader who takes his time, and goes on from this revision.

@@ -34,6 +34,8 @@ const COUNTED: usize = 1_024;
 pub struct Store {
     set: OrdSet<Entry>,
     indexes: Vec<Index>,
+    /// Of the objects.
+    bytes: usize,
 }
 
 /// Orders an object by its key; the key lives inside the object only.
@@ -45,7 +47,9 @@ impl Store {
     #[must_use]
     pub fn from_objects(mut objects: Vec<Arc<Object>>) -> Self {
         objects.sort_by(|a, b| a.key().cmp(b.key()));
-        Self { set: objects.into_iter().map(Entry).collect(), indexes: Vec::new() }
+        let set: OrdSet<Entry> = objects.into_iter().map(Entry).collect();
+        let bytes = set.iter().map(|entry| entry.0.weight()).sum();
+        Self { set, indexes: Vec::new(), bytes }
     }
 
     /// The object under a storage key.
@@ -57,6 +61,7 @@ impl Store {
     /// Puts an object and returns the one it replaced.
     pub fn put(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let old = self.set.insert(Entry(object.clone())).map(|e| e.0);
+        self.bytes = self.bytes + object.weight() - old.as_ref().map_or(0, |old| old.weight());
         self.indexes.iter_mut().for_each(|index| index.moved(old.as_ref(), Some(&object)));
         old
     }
@@ -64,6 +69,7 @@ impl Store {
     /// Removes what stands under a key and returns it.
     pub fn remove(&mut self, key: &[u8]) -> Option<Arc<Object>> {
         let old = self.set.remove(key).map(|e| e.0);
+        self.bytes -= old.as_ref().map_or(0, |old| old.weight());
         self.indexes.iter_mut().for_each(|index| index.moved(old.as_ref(), None));
         old
     }
@@ -147,6 +153,17 @@ impl Store {
     #[must_use]
     pub fn indexes(&self) -> usize {
         self.indexes.len()
+    }
+
+    /// What its indexes are by.
+    pub fn indexed(&self) -> impl Iterator<Item = &Term> {
+        self.indexes.iter().map(Index::term)
+    }
+
+    /// Bytes that its objects hold.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Number of objects.

@@ -26,7 +26,7 @@ const LABEL: &str = "apiserver_id_hash";
 const SOON: Duration = Duration::from_secs(30);
 
 /// What moves only when something is wrong or a flag asks for it, and the tests in which it does.
-const OF_FAULTS: [(&str, &str); 23] = [
+const OF_FAULTS: [(&str, &str); 24] = [
     ("apiserver_audit_error_total", "the audit log cannot be written: `audit`"),
     ("apiserver_audit_event_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_level_total", "there is an audit policy: `audit`"),
@@ -50,6 +50,7 @@ const OF_FAULTS: [(&str, &str); 23] = [
     ("watchcache_store_stalled", "the disk hangs: `store::tests::lives`"),
     ("watchcache_upstream_up", "the server is a read replica: `replica`"),
     ("watchcache_unread_bytes", "a client does not read: `backlog`"),
+    ("watchcache_watches_too_old_total", "a watch begins at a revision that history does not reach: `inside`"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,7 @@ mod gzip;
 mod identity;
 mod indexes;
 mod inflight;
+mod inside;
 mod kubelets;
 mod large;
 mod legacy;

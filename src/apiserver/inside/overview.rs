@@ -1,0 +1,143 @@
+//! The server as a whole: how new its memory is, whether it is ready, what takes memory, what it does.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::super::{api::Api, path::Health};
+use cache::state::snapshot::{Fed, Published};
+use offload::run_on_thread;
+use registry::{Resource, ServedResources};
+use telemetry::{RequestCounts, build, resident_bytes};
+
+/// Gathers it, on a thread that may take its time.
+pub(super) async fn gather(api: Arc<Api>) -> Bytes {
+    run_on_thread(move || tree(&api).to_string().into()).await
+}
+
+/// The cachers behind what is served, each with one of the resources that it has the objects of.
+pub(super) fn cachers(resources: &ServedResources) -> impl Iterator<Item = &Arc<Resource>> {
+    let mut seen: HashSet<*const Published> = HashSet::new();
+    resources.iter().filter(move |resource| seen.insert(Arc::as_ptr(&resource.handle.published)))
+}
+
+fn tree(api: &Api) -> Value {
+    let began = Instant::now();
+    let (resources, oldest) = (api.resources.load_full(), api.oldest());
+    let mut memory = Memory::default();
+    let (mut count, mut events, mut cut, mut too_old, mut groups) = (0, 0, 0, 0, 0);
+    for resource in cachers(&resources) {
+        let (known, metrics) = (resource.handle.published.known(), &resource.metrics);
+        memory.add(&resource.handle.published);
+        groups += resource.handle.published.groups();
+        if resource.shown.is_none() {
+            count += 1;
+            memory.objects += known.snapshot.store.len();
+            events += metrics.cache_events_received.get();
+            cut += metrics.terminated_watchers.get();
+            too_old += metrics.watches_too_old.get();
+        }
+    }
+    let sent: u64 = resources.iter().map(|resource| resource.requests.watch_events.get()).sum();
+    let requests = api.metrics.request_counts().into_values().fold(RequestCounts::default(), RequestCounts::and);
+    json!({
+        "kind": "Overview",
+        "at": millis(SystemTime::now()),
+        "version": build::VERSION,
+        "commit": build::COMMIT,
+        "role": api.role(),
+        "ready": api.is_ready(),
+        "checks": checks(api),
+        "revision": oldest.revision().0,
+        "behind": oldest.is_behind(),
+        "ageSeconds": seconds(oldest.age()),
+        "feeds": api.condition.feeds.iter().map(|fed| feed(fed)).collect::<Vec<_>>(),
+        "upstream": api.upstream.as_ref().map(|upstream| upstream.status()),
+        "handedOn": api.upstream.as_ref().map(|_| api.metrics.handed_on_counts()),
+        "host": api.host.as_ref().map(|host| json!({
+            "trouble": host.namespaces.wrong().map(|(why, _)| why),
+            "definitionsWrong": host.definitions_wrong.load_full().map(|why| String::clone(&why)),
+        })),
+        "resources": count,
+        "objects": memory.objects,
+        "watches": api.watches.count(),
+        "groups": groups,
+        "connections": api.metrics.connection_counts(),
+        "memory": memory.told(api),
+        "counters": {
+            "requests": requests,
+            "eventsReceived": events,
+            "eventsSent": sent,
+            "watchesCut": cut,
+            "watchesTooOld": too_old,
+            "cpuSeconds": api.metrics.cpu_seconds(),
+        },
+        "viewers": api.inside.viewers.load(Ordering::Relaxed),
+        "gatheredInMicroseconds": u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+    })
+}
+
+/// What the checks of `/readyz` find, with the reasons that probes are not told.
+fn checks(api: &Api) -> Vec<Value> {
+    let checks = api.checks(Health::Readyz);
+    checks.iter().map(|(name, wrong)| json!({ "name": name, "ok": wrong.is_none(), "fails": wrong.as_ref().is_some_and(|wrong| wrong.fails), "why": wrong.as_ref().map(|wrong| &wrong.why) })).collect()
+}
+
+fn feed(fed: &Fed) -> Value {
+    json!({
+        "revision": fed.revision().0,
+        "behind": fed.is_behind(),
+        "ageSeconds": seconds(fed.age()),
+        "note": fed.note().as_deref(),
+        "lastFault": fed.fault().map(|fault| json!({ "at": millis(fault.at), "why": &*fault.why })),
+    })
+}
+
+/// What of the process's memory is counted.
+#[derive(Default)]
+struct Memory {
+    objects: usize,
+    objects_bytes: usize,
+    ring_bytes: usize,
+    logs_bytes: usize,
+}
+
+impl Memory {
+    fn add(&mut self, published: &Published) {
+        let known = published.known();
+        self.objects_bytes += known.snapshot.store.bytes();
+        self.ring_bytes += known.snapshot.ring.bytes();
+        self.logs_bytes += published.log_bytes();
+    }
+
+    fn told(&self, api: &Api) -> Value {
+        let metrics = &api.metrics;
+        json!({
+            "resident": resident_bytes(),
+            "budget": Some(metrics.memory_budget.get()).filter(|budget| *budget > 0),
+            "objects": self.objects_bytes,
+            "rings": self.ring_bytes,
+            "groupLogs": self.logs_bytes,
+            "compressedLists": api.blocks.bytes(),
+            "watches": api.inflight.watches_bytes(),
+            "watchFilters": api.reader.filters().bytes(),
+            "unread": metrics.unread_bytes.get(),
+            "requestHeads": metrics.head_bytes.get(),
+            "requestBodies": metrics.body_bytes.get(),
+        })
+    }
+}
+
+/// Milliseconds of Unix time.
+pub(super) fn millis(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+pub(super) fn seconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64())
+}

@@ -1,0 +1,125 @@
+// What an object was: its states, who made them when, and the difference of any two.
+
+import { difference, folded } from "./diff.js";
+import { element, field, fill, foreign, visible } from "./dom.js";
+import { bytes, date, plain } from "./format.js";
+import { get, same } from "./server.js";
+import { table } from "./table.js";
+
+export const title = "Object";
+
+export function start(main, parameters) {
+  const input = element("input", { type: "text", name: "path", size: 60, required: true, spellcheck: "false", placeholder: "/api/v1/namespaces/default/configmaps/example", value: parameters.get("path") || "" });
+  const manages = element("input", { type: "checkbox", onchange: () => compare() });
+  const told = element("p", { role: "status" });
+  const code = element("code");
+  const codeOfState = element("code");
+  const shown = element("div");
+  const diff = element("pre", { class: "diff", tabindex: 0, "aria-label": "Difference" });
+  const compared = element("h3", { hidden: true }, "Difference");
+  const choices = { from: null, to: null };
+  let path = "";
+  let next = null;
+  let items = [];
+  let asking = null;
+  const more = element("button", { type: "button", hidden: true, onclick: () => ask(next) }, "Older");
+  const choose = (which) => ({
+    title: which === "from" ? "from" : "to",
+    cell: (row) => (row.type === "DELETED" || !isObject() ? "" : element("input", { type: "radio", name: which, value: row.revision, "data-mark": `${which}${row.revision}${choices[which]}`, checked: choices[which] === row.revision, "aria-label": `compare ${which} revision ${row.revision}`, onchange: () => { choices[which] = row.revision; compare(); } })),
+  });
+  const rows = table("States", [
+    choose("from"),
+    choose("to"),
+    { title: "revision", number: true, cell: (row) => plain(row.revision) },
+    { title: "object", long: true, cell: (row) => link(row) },
+    { title: "what", cell: (row) => ({ ADDED: "created", MODIFIED: "changed", DELETED: "deleted", STATE: "as it was before" })[row.type] },
+    { title: "seen here", cell: (row) => date(row.at) },
+    { title: "manager", long: true, cell: (row) => (row.manager ? foreign(row.subresource ? `${row.manager} (${row.subresource})` : row.manager, { "data-mark": row.manager }) : "") },
+    { title: "operation", cell: (row) => row.operation || "" },
+    { title: "by its clock", cell: (row) => (row.managerTime ? date(Date.parse(row.managerTime)) : "") },
+    { title: "size", number: true, cell: (row) => bytes(row.bytes) },
+  ], (row) => `${row.revision} ${row.namespace}/${row.name} ${row.type}`);
+  fill(
+    main,
+    element("h2", {}, "Object"),
+    element("form", { onsubmit: (event) => { event.preventDefault(); location.hash = `object?${new URLSearchParams({ path: input.value.trim() })}`; } },
+      field("path of an object or of a collection", input), element("button", {}, "Show its history"), element("label", { class: "line" }, manages, "with managedFields")),
+    told,
+    shown,
+  );
+  if (input.value) ask(null);
+
+  // A path with a name at its end: `/api/v1/…` has the resource at its third or fifth part, `/apis/G/V/…` one later.
+  function isObject() {
+    const parts = path.split("/").filter(Boolean).slice(path.startsWith("/apis/") ? 3 : 2);
+    return parts[0] === "namespaces" && parts.length > 2 ? parts.length === 4 : parts.length === 2;
+  }
+
+  function link(row) {
+    const name = row.namespace ? `${row.namespace}/${row.name}` : row.name;
+    if (isObject()) return foreign(name, { "data-mark": name });
+    const parts = path.replace(/\/+$/, "").split("/").map(decodeURIComponent);
+    const plural = parts[parts.length - 1];
+    const base = path.startsWith("/apis/") ? parts.slice(0, 4) : parts.slice(0, 3);
+    const to = [...base, ...(row.namespace ? ["namespaces", row.namespace] : []), plural, row.name].map(encodeURIComponent).join("/");
+    return element("a", { href: `#object?${new URLSearchParams({ path: to })}`, "data-mark": name }, foreign(name));
+  }
+
+  async function ask(before) {
+    asking?.abort();
+    const mine = (asking = new AbortController());
+    path = input.value.trim();
+    if (!path.startsWith("/")) path = `/${path}`;
+    const asked = `history${path}${before === null ? "" : `?before=${before}`}`;
+    told.className = "";
+    told.textContent = "…";
+    try {
+      const answer = await get(asked, mine.signal);
+      items = before === null ? answer.items : [...items, ...answer.items];
+      next = answer.before;
+      more.hidden = next === null;
+      code.textContent = same(asked);
+      const states = items.filter((item) => item.type !== "DELETED");
+      if (before === null) [choices.to, choices.from] = [states[0]?.revision ?? null, states[1]?.revision ?? null];
+      rows.show(items, { caption: `History reaches back to revision ${answer.floor}; memory is at ${answer.revision}.` });
+      told.textContent = items.length ? "" : "Nothing of it is remembered.";
+      fill(shown, rows.node, element("div", { class: "tools" }, more), compared, diff, element("p", { class: "same" }, "The same: ", code, codeOfState));
+      await compare();
+    } catch (error) {
+      if (mine.signal.aborted) return;
+      fill(shown);
+      told.className = "bad";
+      told.textContent = error.message;
+    }
+  }
+
+  async function compare() {
+    compared.hidden = diff.hidden = !isObject() || choices.to === null;
+    codeOfState.textContent = "";
+    if (diff.hidden) return;
+    const signal = asking?.signal;
+    const state = async (revision) => (revision === null ? "" : text(await get(`history${path}?revision=${revision}`, signal)));
+    try {
+      const [before, after] = [await state(choices.from), await state(choices.to)];
+      if (signal?.aborted) return;
+      codeOfState.textContent = same(`history${path}?revision=${choices.to}`);
+      const lines = folded(difference(before, after));
+      const kinds = { "+": "added", "-": "removed", "…": "skipped" };
+      fill(diff, lines.map(([kind, line]) => element("span", { class: kinds[kind] }, kind === "…" ? `… ${line} equal lines` : `${kind} ${visible(line)}`)));
+      if (!lines.some(([kind]) => kind === "+" || kind === "-")) fill(diff, element("span", { class: "skipped" }, "They are equal."));
+    } catch (error) {
+      if (!signal?.aborted) fill(diff, element("span", {}, error.message));
+    }
+  }
+
+  function text(object) {
+    if (!manages.checked) delete object.metadata?.managedFields;
+    return JSON.stringify(object, null, 2);
+  }
+
+  return {
+    stop() {
+      asking?.abort();
+    },
+  };
+}

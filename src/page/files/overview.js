@@ -1,0 +1,128 @@
+// The server as a whole.
+
+import { element, fill, foreign } from "./dom.js";
+import { bytes, count, date, plain, rate, seconds, time } from "./format.js";
+import { plot } from "./plot.js";
+import { same } from "./server.js";
+import { table } from "./table.js";
+
+export const title = "Overview";
+
+const HOLDERS = {
+  objects: "objects",
+  rings: "history: objects that events of the rings name, with those that are there anyway",
+  groupLogs: "events that wait in groups of watches",
+  compressedLists: "compressed pieces of lists",
+  watches: "watches, as --watches-bytes-limit counts them",
+  watchFilters: "selectors of watches",
+  unread: "answers that clients have not read",
+  requestHeads: "heads of requests",
+  requestBodies: "bodies of requests",
+};
+
+export function start(main, _, past) {
+  const facts = element("dl", { class: "facts" });
+  const requests = plot("Requests a second", [{ title: "answered", tell: rate }, { title: "failed or refused", tell: rate }], rate);
+  const events = plot("Events a second", [{ title: "received", tell: rate }, { title: "sent to watches", tell: rate }], rate);
+  const age = plot("Behind", [{ title: "seconds", tell: seconds }], rate);
+  const cpu = plot("CPU", [{ title: "cores", tell: (cores) => rate(cores) }], rate);
+  const memory = plot("Memory", [{ title: "resident", tell: bytes }, { title: "objects", tell: bytes }, { title: "history", tell: bytes }], bytes);
+  const watches = plot("Watches", [{ title: "open", tell: count }, { title: "groups", tell: count }], count);
+  const plots = [requests, events, age, cpu, memory, watches];
+  const checks = table("What makes the server ready", [
+    { title: "check", cell: (check) => check.name },
+    { title: "state", cell: (check) => (check.ok ? "well" : check.fails ? "fails: not ready" : "wrong, but the others stand without it") },
+    { title: "why", long: true, cell: (check) => mark(check.why) },
+  ], (check) => check.name);
+  const feeds = table("Where objects come from", [
+    { title: "feed", cell: (feed) => String(feed.nth + 1) },
+    { title: "revision", number: true, cell: (feed) => plain(feed.revision) },
+    { title: "age", number: true, cell: (feed) => seconds(feed.ageSeconds) },
+    { title: "state", cell: (feed) => (feed.behind ? "behind" : "follows") },
+    { title: "last fault", long: true, cell: (feed) => mark(feed.lastFault && `${date(feed.lastFault.at)}: ${feed.lastFault.why}`) },
+    { title: "note", long: true, cell: (feed) => mark(feed.note) },
+  ], (feed) => feed.nth);
+  const holders = table("Memory, by what holds it", [
+    { title: "what", long: true, cell: (holder) => holder.what },
+    { title: "size", number: true, cell: (holder) => bytes(holder.bytes) },
+  ], (holder) => holder.what);
+  const upstream = element("div");
+  const handedOn = table("Requests that upstream answered, and why", [
+    { title: "reason", cell: (row) => row.reason },
+    { title: "code", cell: (row) => row.code },
+    { title: "requests", number: true, cell: (row) => count(row.count) },
+  ], (row) => `${row.reason} ${row.code}`);
+  const cost = element("p", { class: "quiet" });
+  fill(
+    main,
+    element("h2", {}, "Overview"),
+    facts,
+    element("div", { class: "plots" }, plots.map((one) => one.node)),
+    element("h3", {}, "Readiness"), checks.node,
+    element("h3", {}, "Feed"), feeds.node,
+    element("h3", {}, "Memory"), holders.node,
+    upstream,
+    cost,
+    element("p", { class: "same" }, "The same: ", element("code", {}, same("overview"))),
+  );
+  const known = new Map();
+
+  return {
+    tick(now) {
+      const told = {
+        State: now.ready ? "ready" : "not ready",
+        Revision: plain(now.revision),
+        "Behind by": seconds(now.ageSeconds),
+        Objects: count(now.objects),
+        Resources: count(now.resources),
+        Watches: count(now.watches),
+        Groups: count(now.groups),
+        Connections: count(Object.values(now.connections).reduce((a, b) => a + b, 0)),
+        "Watches cut": count(now.counters.watchesCut),
+        "Watches too old (410)": count(now.counters.watchesTooOld),
+        Server: now.role,
+        Version: `${now.version} (${now.commit.slice(0, 10)})`,
+      };
+      for (const [name, text] of Object.entries(told)) {
+        let value = known.get(name);
+        if (!value) {
+          value = element("dd", { "data-fact": name });
+          known.set(name, value);
+          facts.append(element("div", {}, element("dt", {}, name), value));
+        }
+        if (value.textContent !== text) value.textContent = text;
+        if (name === "State") value.className = now.ready ? "well" : "bad";
+      }
+      const failed = (one) => one.counters.requests.failed + one.counters.requests.tooMany;
+      requests.show(past.rates((one) => one.counters.requests.all, failed));
+      events.show(past.rates((one) => one.counters.eventsReceived, (one) => one.counters.eventsSent));
+      age.show(past.values((one) => one.ageSeconds));
+      cpu.show(past.rates((one) => one.counters.cpuSeconds));
+      memory.show(past.values((one) => one.memory.resident, (one) => one.memory.objects, (one) => one.memory.rings));
+      watches.show(past.values((one) => one.watches, (one) => one.groups));
+      checks.show(now.checks);
+      feeds.show(now.feeds.map((feed, nth) => ({ ...feed, nth })));
+      const held = Object.entries(HOLDERS).map(([name, what]) => ({ what, bytes: now.memory[name] }));
+      held.sort((a, b) => b.bytes - a.bytes);
+      holders.show(held, { caption: `Memory, by what holds it: ${bytes(now.memory.resident)} resident${now.memory.budget ? ` of a budget of ${bytes(now.memory.budget)}` : ""}` });
+      if (now.upstream) showUpstream(now);
+      if (now.host) fill(upstream, element("h3", {}, "Host cluster"), element("p", {}, mark(now.host.trouble || now.host.definitionsWrong) ?? "nothing is wrong"));
+      cost.textContent = `At ${time(now.at)}; gathered in ${rate(now.gatheredInMicroseconds / 1000)} ms for ${now.viewers} who look.`;
+    },
+    stop() {
+      plots.forEach((one) => one.stop());
+    },
+  };
+
+  function showUpstream(now) {
+    if (!upstream.firstChild) fill(upstream, element("h3", {}, "Upstream"), element("p"), handedOn.node);
+    const text = `${now.upstream.server} ${now.upstream.answers ? "answers" : "does not answer"}${now.upstream.trouble ? `: ${now.upstream.trouble}` : ""}`;
+    if (upstream.children[1].textContent !== text) fill(upstream.children[1], foreign(text));
+    handedOn.show([...now.handedOn].sort((a, b) => b.count - a.count));
+  }
+}
+
+// A text that may be long and of others; none is empty.
+function mark(text) {
+  return text ? foreign(text, { "data-mark": text }) : "";
+}

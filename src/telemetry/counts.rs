@@ -1,0 +1,140 @@
+//! What `/metrics` counts, added up for who shows it: read from the very series.
+
+use std::collections::BTreeMap;
+
+use prometheus::core::Collector;
+use serde::Serialize;
+
+use super::Metrics;
+
+/// Requests on a resource that were answered, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestCounts {
+    /// All of them.
+    pub all: u64,
+    pub gets: u64,
+    pub lists: u64,
+    /// Watches that have ended.
+    pub watches: u64,
+    pub writes: u64,
+    /// Answered 410: what they asked for is too old.
+    pub gone: u64,
+    /// Answered 429.
+    pub too_many: u64,
+    /// Answered 500 and above.
+    pub failed: u64,
+}
+
+impl RequestCounts {
+    fn add(&mut self, verb: &str, code: &str, count: u64) {
+        self.all += count;
+        match verb {
+            "GET" => self.gets += count,
+            "LIST" => self.lists += count,
+            "WATCH" => self.watches += count,
+            _ => self.writes += count,
+        }
+        match code {
+            "410" => self.gone += count,
+            "429" => self.too_many += count,
+            code if code.starts_with('5') => self.failed += count,
+            _ => {}
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            gets: self.gets + other.gets,
+            lists: self.lists + other.lists,
+            watches: self.watches + other.watches,
+            writes: self.writes + other.writes,
+            gone: self.gone + other.gone,
+            too_many: self.too_many + other.too_many,
+            failed: self.failed + other.failed,
+        }
+    }
+}
+
+/// Requests that upstream has answered for one reason, with one code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the labels of `watchcache_handed_on_requests_total`")]
+pub struct HandedOn {
+    pub reason: String,
+    pub code: String,
+    pub count: u64,
+}
+
+impl Metrics {
+    /// Counts the requests on each resource, by group and plural name. Looks at every series of `apiserver_request_total`.
+    #[must_use]
+    pub fn request_counts(&self) -> BTreeMap<(String, String), RequestCounts> {
+        let mut counts: BTreeMap<(String, String), RequestCounts> = BTreeMap::new();
+        for family in self.families.requests.collect() {
+            for series in family.get_metric() {
+                let label = |name: &str| series.get_label().iter().find(|label| label.name() == name).map_or("", |label| label.value());
+                let key = (label("group").to_owned(), label("resource").to_owned());
+                counts.entry(key).or_default().add(label("verb"), label("code"), series.get_counter().get_value() as u64);
+            }
+        }
+        counts
+    }
+
+    /// Counts the requests that upstream has answered, by reason and code.
+    #[must_use]
+    pub fn handed_on_counts(&self) -> Vec<HandedOn> {
+        let mut counts = Vec::new();
+        for family in self.handed_on.collect() {
+            for series in family.get_metric() {
+                let label = |name: &str| series.get_label().iter().find(|label| label.name() == name).map_or("", |label| label.value());
+                let count = series.get_counter().get_value() as u64;
+                counts.push(HandedOn { reason: label("reason").to_owned(), code: label("code").to_owned(), count });
+            }
+        }
+        counts
+    }
+
+    /// Counts the open connections, by whose they are.
+    #[must_use]
+    pub fn connection_counts(&self) -> BTreeMap<String, i64> {
+        let mut counts = BTreeMap::new();
+        for family in self.connections.collect() {
+            for series in family.get_metric() {
+                let kind = series.get_label().first().map_or("", |label| label.value());
+                counts.insert(kind.to_owned(), series.get_gauge().get_value() as i64);
+            }
+        }
+        counts
+    }
+
+    /// CPU time of the process so far, seconds.
+    #[must_use]
+    pub fn cpu_seconds(&self) -> f64 {
+        self.process.cpu_seconds()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Scope, Verb};
+
+    #[test]
+    fn requests_are_counted_by_resource_verb_and_code() {
+        let metrics = Metrics::new();
+        let pods = metrics.served("", "v1", "pods");
+        let end = |verb, code| pods.request(verb, Scope::Cluster).set_code(code);
+        [(Verb::Get, 200), (Verb::List, 410), (Verb::List, 200), (Verb::Watch, 429), (Verb::Patch, 500)]
+            .into_iter()
+            .for_each(|(v, c)| end(v, c));
+        metrics.served("apps", "v1", "deployments").request(Verb::Create, Scope::Namespace).set_code(201);
+        let counts = metrics.request_counts();
+        let wanted = RequestCounts { all: 5, gets: 1, lists: 2, watches: 1, writes: 1, gone: 1, too_many: 1, failed: 1 };
+        assert_eq!(counts[&(String::new(), "pods".to_owned())], wanted);
+        let all = counts.into_values().filter(|counts| counts.all > 0).fold(RequestCounts::default(), RequestCounts::and);
+        assert_eq!((all.all, all.writes), (6, 2));
+    }
+}
