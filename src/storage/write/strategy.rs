@@ -321,7 +321,7 @@ mod tests {
         let mut sent = deployment(1, "x", 5);
         tree::member(&mut sent, "metadata").insert("deletionTimestamp".into(), "2026-01-01T00:00:00Z".into());
         tree::member(&mut sent, "metadata").remove("resourceVersion");
-        let new = create(&target, None, sent, tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, None, sent, None, tree::now(), &mut Vec::new()).expect("valid");
         assert_ne!(tree::text(&new, &["metadata", "uid"]), "u");
         assert_ne!(tree::text(&new, &["metadata", "creationTimestamp"]), "2026-01-01T00:00:00Z");
         assert_eq!((generation(&new), tree::at(&new, &["metadata", "deletionTimestamp"])), (1, None));
@@ -334,11 +334,11 @@ mod tests {
         let sent =
             |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
         for fine in ["", "0", "abc"] {
-            let new = create(&target, None, sent(fine), tree::now(), &mut Vec::new()).expect("dropped");
+            let new = create(&target, None, sent(fine), None, tree::now(), &mut Vec::new()).expect("dropped");
             assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
         }
         assert!(
-            matches!(create(&target, None, sent("5"), tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
+            matches!(create(&target, None, sent("5"), None, tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
         );
     }
 
@@ -384,7 +384,7 @@ mod tests {
             assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
             assert_eq!(update(&target, None, part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
         }
-        let new = create(&target, None, node("x", "1"), tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, None, node("x", "1"), None, tree::now(), &mut Vec::new()).expect("valid");
         assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
     }
 
