@@ -101,6 +101,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "codec",
             "config",
             "controllers",
+            "conversion",
             "etcd",
             "go",
             "model",
