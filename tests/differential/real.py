@@ -10,6 +10,7 @@ or not. Rules in CEL are taken out of the definitions first, for watchcache does
 
 import argparse
 import copy
+import http.client
 import json
 import os
 import random
@@ -32,7 +33,7 @@ MODULES = [
     ("knative.dev/serving", "v0.46.0", "config/core/300-resources"),
     ("github.com/crossplane/crossplane", "v1.20.0", "cluster/crds"),
 ]
-YAML, JSON = "application/yaml", "application/json"
+YAML = "application/yaml"
 ROUNDS_MAX = 12
 
 
@@ -49,7 +50,8 @@ def texts(folder):
         folders.sort()
         for name in sorted(files):
             if name.endswith((".yaml", ".yml")):
-                text = open(os.path.join(base, name)).read()
+                # Some are templates, but for labels only.
+                text = "".join(line for line in open(os.path.join(base, name)) if "{{" not in line)
                 yield from (part for part in re.split(r"^---.*$", text, flags=re.M) if re.search(r"^kind: CustomResourceDefinition\s*$", part, re.M))
 
 
@@ -58,10 +60,8 @@ class Yaml(Server):
 
     def read(self, text):
         """A definition as JSON, as the server reads it; nothing is stored."""
-        body, self.body = text, None
-        import http.client
         client = http.client.HTTPSConnection(self.at.hostname, self.at.port, context=self.trust, timeout=30)
-        client.request("POST", f"{DEFINITIONS}?dryRun=All", body.encode(), {"Authorization": f"Bearer {self.token}", "Content-Type": YAML, "User-Agent": "differential/1"})
+        client.request("POST", f"{DEFINITIONS}?dryRun=All", text.encode(), {"Authorization": f"Bearer {self.token}", "Content-Type": YAML, "User-Agent": "differential/1"})
         answer = client.getresponse()
         return answer.status, json.loads(answer.read())
 
@@ -80,8 +80,8 @@ ANYTHING = [None, True, -7, 1.5, 4e20, 2000000.0, "", "-", "a b", [], {}, ["a"],
 class Maker:
     """Makes objects by a schema."""
 
-    def __init__(self, seed, kept):
-        self.random, self.kept = random.Random(seed), kept
+    def __init__(self, seed):
+        self.random = random.Random(seed)
 
     def maybe(self, share):
         return self.random.random() < share
@@ -202,7 +202,7 @@ def repaired(object, answer):
 def samples(both, made, version, options, seed):
     """Good and broken objects of one version. Returns how many of the good ones were taken."""
     spec, schema = made["spec"], version.get("schema", {}).get("openAPIV3Schema", {})
-    maker = Maker(seed, spec)
+    maker = Maker(seed)
     namespaced = spec["scope"] == "Namespaced"
     collection = f"/apis/{spec['group']}/{version['name']}/" + ("namespaces/default/" if namespaced else "") + spec["names"]["plural"]
     taken, good = 0, []
@@ -231,6 +231,18 @@ def samples(both, made, version, options, seed):
     return taken
 
 
+def sorted_conditions(both, name):
+    """What a definition has come to on both. A kube-apiserver's controllers write conditions in any order, the last one perhaps later."""
+    for _ in range(10):
+        found = [conditions(server, name) for server in (both.ours, both.theirs)]
+        for _, body, _ in found:
+            body.get("status", {}).get("conditions", []).sort(key=lambda condition: condition["type"])
+        if len({len(body.get("status", {}).get("conditions", [])) for _, body, _ in found}) == 1:
+            break
+        time.sleep(0.5)
+    return found
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for flag in ["ours", "theirs", "ca", "token", "known"]:
@@ -252,14 +264,14 @@ def main():
             found.setdefault(read["metadata"]["name"], read)
         before, installed, wanted, taken = (both.same, both.different), 0, 0, 0
         for name, read in sorted(found.items()):
-            metadata = {"name": name, "annotations": {key: value for key, value in read["metadata"].get("annotations", {}).items() if "k8s.io" in key}}
+            metadata = {"name": name, "annotations": {key: value for key, value in read["metadata"].get("annotations", {}).items() if key == "api-approved.kubernetes.io"}}
             made = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata, "spec": without_rules(read["spec"]) | {"conversion": {"strategy": "None"}}}
             answers = both.ask("definition", "POST", DEFINITIONS, made)
             if [answer[0] for answer in answers] != [201, 201]:
                 refused += 1
                 continue
             installed += 1
-            both.compare(f"conditions of {name}", *(conditions(server, name) for server in (both.ours, both.theirs)))
+            both.compare(f"conditions of {name}", *sorted_conditions(both, name))
             versions = [one for one in made["spec"]["versions"] if one["served"]]
             for one in versions:
                 both.wait(f"/apis/{made['spec']['group']}/{one['name']}/{made['spec']['names']['plural']}")

@@ -383,11 +383,11 @@ mod tests {
         let node = |namespace: &str, label: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "namespace": namespace, "labels": {"l": label}}});
         let old = current(json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "labels": {"l": "1"}}}));
         for part in [Part::Main, Part::Status] {
-            let new = update(&target, None, part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
+            let new = update(&target, Judge::default(), part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
             assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
-            assert_eq!(update(&target, None, part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
+            assert_eq!(update(&target, Judge::default(), part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
         }
-        let new = create(&target, None, node("x", "1"), tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, Judge::default(), node("x", "1"), tree::now(), &mut Vec::new()).expect("valid");
         assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
     }
 
