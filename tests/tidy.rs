@@ -103,6 +103,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "codec",
             "config",
             "controllers",
+            "conversion",
             "etcd",
             "go",
             "model",

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use arc_swap::ArcSwap;
 use auth::authn::LastUse;
 use registry::ServedResources;
-use storage::write::{Writer, object_ref::ObjectRef};
+use storage::write::{Part, Writer, object_ref::ObjectRef};
 
 /// Writes at once. What finds no room is written when the token comes again.
 const WRITES_MAX: usize = 4;
@@ -35,7 +35,7 @@ impl LastUses {
             let _turn = turn;
             let patch: Value = serde_json::from_str(&last.patch).unwrap_or_default();
             let place = ObjectRef { resource, namespace: Some(last.namespace), name: last.name };
-            if let Err(error) = writer.amend(&place, |current| labelled(current, &patch)).await {
+            if let Err(error) = writer.amend_part(&place, Part::Main, |current| labelled(current, &patch)).await {
                 tracing::debug!(%error, namespace = place.namespace, name = place.name, "cannot write when a token was used");
             }
         });

@@ -29,13 +29,15 @@ pub(super) fn connections(config: &Config) -> (usize, Option<String>) {
     fitting(wanted, open_files_limits().map_or(now, |(now, _)| now), elsewhere(config))
 }
 
-/// Connections to other servers that what the flags name may need.
+/// Connections to other servers that what the flags name may need, and conversion webhooks, which definitions name, where they are called from here.
 fn elsewhere(config: &Config) -> u64 {
     let authorizers = config.authorization.modes.iter().filter(|mode| matches!(mode, Mode::Webhook(_))).count();
     let providers = &config.providers;
     let reviewers = usize::from(providers.webhook.is_some()) + usize::from(providers.cluster.is_some());
     let when = |is_named: bool, connections: usize| if is_named { connections } else { 0 };
+    let converts = config.replica.is_none() && config.source.is_none();
     let all = authorizers * access::CONNECTIONS_EACH
+        + when(converts, conversion::CONNECTIONS_RESERVED)
         + reviewers * providers::CONNECTIONS_EACH
         + when(providers.oidc.is_some(), providers::CONNECTIONS_OPENID)
         + when(config.aggregated.is_some(), host::CONNECTIONS_MAX)
@@ -94,6 +96,8 @@ mod tests {
                 other => panic!("{args:?}: {:?}", other.err()),
             }
         };
+        let webhooks = conversion::CONNECTIONS_RESERVED as u64;
+        let of = |args: &[&str]| of(args) - webhooks;
         assert_eq!(of(&[]), 0);
         let authorizer = ["--authorization-mode=RBAC,Webhook", "--authorization-webhook-config-file=w"];
         assert_eq!(of(&authorizer), 256);

@@ -34,8 +34,9 @@ pub use codec::definition::normal;
 pub use defaults::Heads;
 pub use lifecycle::{Names, NamesInUse, Step, marked_for_deletion, next};
 pub use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};
-pub use read::Definition;
 #[cfg(test)]
 pub(crate) use read::storage_version_hash;
+pub use read::{DefinedSchema, Definition};
+pub(crate) use structural::is_structural;
 pub use validate::{validate_create, validate_status_update, validate_update};
 pub use warnings::warnings;

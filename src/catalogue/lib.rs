@@ -26,7 +26,7 @@ use imbl::OrdMap;
 
 pub use builtins::Review;
 pub use converted::{ConversionWebhook, DefinedConversion, WebhookPlace};
-pub use definition::Definition;
+pub use definition::{DefinedSchema, Definition};
 pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};
 pub use served::{BuiltIn, Conversion, Custom, Offer, Origin, ScalePaths, Served, Subresource};
@@ -65,7 +65,7 @@ struct GroupVersion {
     /// By plural name as well.
     reviews: Vec<&'static Review>,
     /// What definitions say that their objects are, by plural name: JSON. Not a part of `Served`: another description makes no other resource.
-    schemas: BTreeMap<String, Bytes>,
+    schemas: BTreeMap<String, DefinedSchema>,
     /// The hash of its OpenAPI document, of a custom group; found when somebody asks.
     openapi: OnceLock<openapi::Hash>,
 }
@@ -136,9 +136,9 @@ impl Catalogue {
         self.version(group, version)?.resources.get(resource)
     }
 
-    /// What its definition says that the objects of a custom resource are: JSON.
+    /// What its definition says that the objects of a custom resource are.
     #[must_use]
-    pub fn schema(&self, group: &str, version: &str, resource: &str) -> Option<&Bytes> {
+    pub fn schema(&self, group: &str, version: &str, resource: &str) -> Option<&DefinedSchema> {
         self.version(group, version)?.schemas.get(resource)
     }
 

@@ -21,7 +21,7 @@ use model::Object;
 use queue::{After, Queue};
 use registry::Resource;
 use retry::Reminder;
-use storage::write::{failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
+use storage::write::{Part, failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
 
 /// How long objects that a webhook converts are deleted before other definitions have their turn.
 const CONVERTED_AT_ONCE: Duration = Duration::from_secs(10);
@@ -106,7 +106,7 @@ async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Obje
                 Step::UpdateStatus(whole) | Step::Finish(whole) => Some(whole),
                 Step::DeleteInstances => None,
             };
-            let written = controllers.writer.amend(&place, whole).await?;
+            let written = controllers.writer.amend_part(&place, Part::Status, whole).await?;
             Ok(written.map_or(After::Rest, |(revision, object)| After::Written(revision, Names::accepted(&object))))
         }
     }

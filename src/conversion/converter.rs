@@ -34,6 +34,14 @@ pub enum ConversionError {
     Busy(String),
 }
 
+impl ConversionError {
+    /// Objects are missing, or there are too many of them.
+    #[must_use]
+    pub fn miscounted(made: usize, wanted: usize) -> Self {
+        Self::Failed(format!("the conversion has made {made} objects of {wanted}"))
+    }
+}
+
 /// See the file's header.
 pub struct Converter {
     conversion: Arc<DefinedConversion>,
@@ -135,7 +143,7 @@ impl Converter {
         let tree = tree.clone();
         let from = tree["apiVersion"].as_str().unwrap_or_default().to_owned();
         let made = self.converted(&from, api_version, vec![tree]).await?;
-        Ok(made.into_iter().next().unwrap_or_default())
+        made.into_iter().next().ok_or_else(|| ConversionError::miscounted(0, 1))
     }
 
     /// Waits with others who ask the same webhook.
@@ -162,7 +170,8 @@ impl Converter {
                 Ok(())
             })?;
         }
-        Ok(made.into_iter().flatten().collect())
+        let (wanted, made): (usize, Vec<Arc<Object>>) = (made.len(), made.into_iter().flatten().collect());
+        if made.len() == wanted { Ok(made) } else { Err(ConversionError::miscounted(made.len(), wanted)) }
     }
 
     /// The tree of a stored object, as the schema of its version has it.

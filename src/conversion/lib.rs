@@ -17,4 +17,4 @@ mod webhook;
 
 pub use converter::{ConversionError, Converter};
 pub use view::View;
-pub use webhook::{Backend, Caller, Resolver};
+pub use webhook::{Backend, CONNECTIONS_RESERVED, Caller, Resolver};

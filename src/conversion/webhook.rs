@@ -18,6 +18,9 @@ use telemetry::Metrics;
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Calls of one definition's webhook at the same time.
 pub(crate) const CALLS_AT_ONCE: usize = 4;
+/// Connections that files are reserved for: those of the webhooks of as many definitions as a busy cluster has. Each definition has its own, so that one that hangs
+/// takes nothing from another.
+pub const CONNECTIONS_RESERVED: usize = 32 * CALLS_AT_ONCE;
 /// Bytes of an answer: what the objects of a call may have grown to.
 pub(crate) const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Requests that wait for one definition's webhook at the same time; the next one is told to come again.

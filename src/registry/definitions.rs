@@ -164,7 +164,7 @@ mod tests {
         let object = definition("a.io", 5, "x");
         let kept = Definition::of(&object).expect("a definition");
         let schema = kept.schema("v1").expect("it has one");
-        assert_eq!(&schema[..], br#"{"type":"object"}"#);
-        assert!(object.own_tail().as_ptr_range().contains(&schema.as_ptr()));
+        assert_eq!(&schema.json[..], br#"{"type":"object"}"#);
+        assert!(object.own_tail().as_ptr_range().contains(&schema.json.as_ptr()));
     }
 }

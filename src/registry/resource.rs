@@ -50,8 +50,8 @@ impl Shown {
         let kept: Vec<Option<Arc<Object>>> = objects.iter().map(|object| self.view.find(object.key(), object.revision)).collect();
         let missing: Vec<Arc<Object>> =
             objects.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(object, _)| object.clone()).collect();
-        let mut made = if missing.is_empty() { Vec::new() } else { self.converter.objects(&missing).await? }.into_iter();
-        Ok(kept.into_iter().filter_map(|kept| kept.or_else(|| made.next())).collect())
+        let made = if missing.is_empty() { Vec::new() } else { self.converter.objects(&missing).await? };
+        together(kept, made)
     }
 
     /// Returns one stored object in the version.
@@ -60,8 +60,21 @@ impl Shown {
     /// As of [`Self::objects`].
     pub async fn object(&self, object: Arc<Object>) -> Result<Arc<Object>, ConversionError> {
         let made = self.objects(std::slice::from_ref(&object)).await?;
-        Ok(made.into_iter().next().unwrap_or(object))
+        made.into_iter().next().ok_or_else(|| ConversionError::miscounted(0, 1))
     }
+}
+
+/// Fills the gaps of what is kept with what was made for them, in their order.
+///
+/// # Errors
+/// There are fewer or more than gaps: a list would lack objects, or have one in the place of another.
+fn together<T>(kept: Vec<Option<T>>, made: Vec<T>) -> Result<Vec<T>, ConversionError> {
+    let (count, gaps) = (made.len(), kept.iter().filter(|kept| kept.is_none()).count());
+    if count != gaps {
+        return Err(ConversionError::miscounted(count, gaps));
+    }
+    let mut made = made.into_iter();
+    Ok(kept.into_iter().filter_map(|kept| kept.or_else(|| made.next())).collect())
 }
 
 impl Resource {
@@ -103,5 +116,23 @@ pub fn test_resource(group: &str, resource: &str) -> Resource {
         metrics: figures,
         requests: Arc::new(metrics.served(group, "v1", resource)),
         served,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_lacks_an_object_is_an_error() {
+        assert_eq!(together(vec![Some(1), None, Some(3), None], vec![2, 4]), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(together(vec![Some(1)], Vec::new()), Ok(vec![1]));
+        for (kept, made, why) in [
+            (vec![Some(1), None, None], vec![2], "the conversion has made 1 objects of 2"),
+            (vec![None], vec![], "the conversion has made 0 objects of 1"),
+            (vec![Some(1)], vec![2], "the conversion has made 1 objects of 0"),
+        ] {
+            assert_eq!(together(kept, made).map_err(|error| error.to_string()), Err(why.to_owned()));
+        }
     }
 }

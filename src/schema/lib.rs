@@ -35,6 +35,8 @@ const HEAD: [&str; 3] = ["apiVersion", "kind", "metadata"];
 #[derive(Debug)]
 pub struct Schema {
     root: Node,
+    /// Nothing goes that it does not know.
+    preserves: bool,
 }
 
 impl Schema {
@@ -67,7 +69,12 @@ impl Schema {
 
     fn of(mut root: Node) -> Self {
         node::share_patterns(&mut root);
-        Self { root }
+        Self { root, preserves: false }
+    }
+
+    /// Makes it one that objects are only judged by: nothing is taken away from them, as definitions of v1beta1 may say.
+    pub fn preserve_all(&mut self) {
+        self.preserves = true;
     }
 
     /// Whether even a small object may take long: a value has many schemas, or many values to choose from, or defaults make much of it.

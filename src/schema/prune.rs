@@ -10,6 +10,9 @@ use crate::{Schema, embedded::is_head, node::Node};
 impl Schema {
     /// Takes away what the schema does not know of a whole object. If `unknown` is there, it gets the paths of that, sorted; of megabytes of them not all.
     pub fn prune(&self, object: &mut Value, unknown: Option<&mut Vec<String>>) {
+        if self.preserves {
+            return;
+        }
         let mut prune = Prune { tells: unknown.is_some(), path: String::new(), unknown: Vec::new(), told_bytes: 0 };
         prune.object(object, &self.root, true);
         if let Some(unknown) = unknown {
@@ -26,7 +29,9 @@ impl Schema {
 
     /// Takes away from a whole object the nulls that may not be null and have no default.
     pub fn drop_nulls(&self, object: &mut Value) {
-        if let Value::Object(members) = object {
+        if let Value::Object(members) = object
+            && !self.preserves
+        {
             members.retain(|name, value| is_head(name) || !is_dropped(value, self.root.member(name).flatten()));
         }
     }

@@ -43,9 +43,6 @@ def same_form(answer):
     """What must be the same of an answer: its code, body and warnings."""
     code, body, warnings = answer
     body = left(body)
-    if isinstance(body, dict) and "managedFields" in body.get("metadata", {}):
-        # Ours notes no manager of what the server itself writes.
-        body["metadata"]["managedFields"] = [entry for entry in body["metadata"]["managedFields"] if entry.get("manager") != "kube-apiserver"]
     if isinstance(body, dict) and body.get("kind") == "Status":
         body["message"] = parts(body.get("message", ""))
         for cause in body.get("details", {}).get("causes", []):

@@ -2,7 +2,7 @@
 """A cluster whose clients all speak to a read replica; or to watchcache alone on an etcd, or fed by the kube-apiserver; or for comparison to a kube-apiserver.
 
     cluster.py control-plane --peers DIR --watchcache PROGRAM [--on standalone|upstream|kube-apiserver] [--seconds 1800] [--kill-every 300]
-    cluster.py e2e --peers DIR --watchcache PROGRAM [--on standalone|upstream|kube-apiserver] [--focus REGEXP] [--skip REGEXP] [--keep FOLDER]
+    cluster.py e2e --peers DIR --watchcache PROGRAM [--on standalone|upstream|kube-apiserver] [--manager all|workloads|none] [--suite NAME | --focus REGEXP] [--skip REGEXP] [--keep FOLDER]
 
 DIR has what tests/peers/build.sh makes of etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubemark, kubectl and (for e2e) e2e.test. Starts etcd, a
 kube-apiserver, the replica, kube-controller-manager with accounts of its own, kube-scheduler and two hollow nodes. Only the replica speaks to the kube-apiserver. Uses a dozen
@@ -13,7 +13,8 @@ the wanted Pods; an informer of Pods (list, watch, resume) at the replica must e
 one at the replica: how long the slowest answers took tells who was waited for. Pods that a round makes beyond those that it wants are
 counted: compare with a run on the kube-apiserver alone.
 
-e2e: Kubernetes' own end-to-end suites; prints which specs failed. Needs openssl.
+e2e: Kubernetes' own end-to-end suites, those specs that specs.txt names; prints which failed. Needs openssl. --manager says who does what a kube-controller-manager does: it all, it but what watchcache
+does itself (namespaces, garbage, accounts …), or watchcache alone.
 """
 
 import argparse
@@ -30,6 +31,9 @@ import threading
 import time
 
 NODES = ("hollow-0", "hollow-1")
+# What watchcache does itself where no kube-controller-manager holds its Lease.
+DONE_BY_OURS = ("namespace-controller", "garbage-collector-controller", "serviceaccount-controller", "serviceaccount-token-controller", "root-ca-certificate-publisher-controller",
+                "ttl-after-finished-controller", "certificatesigningrequest-cleaner-controller")
 REMOTE = [("username-headers", "X-Remote-User"), ("uid-headers", "X-Remote-Uid"), ("group-headers", "X-Remote-Group"), ("extra-headers-prefix", "X-Remote-Extra-")]
 # Who is who by a token, which is what clients of a server bring that is fed by the kube-apiserver.
 TOKENS = {"admin": ("admin", "system:masters"), "manager": ("system:kube-controller-manager", ""), "scheduler": ("system:kube-scheduler", "")} | {
@@ -86,9 +90,12 @@ class Cluster:
             user = {"client-certificate": os.path.abspath(f"{name}.crt"), "client-key": os.path.abspath(f"{name}.key")} if options.on != "upstream" else {"token": f"{name}-token"}
             json.dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
                        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x"}, open(f"{name}.kubeconfig", "w"))
-        self.begin("kube-controller-manager", self.peers("kube-controller-manager"), "--kubeconfig=manager.kubeconfig", "--use-service-account-credentials", "--root-ca-file=ca.crt",
-                   "--service-account-private-key-file=sa.key", "--secure-port=0", "--kube-api-qps=100", "--kube-api-burst=100", "--cluster-signing-cert-file=ca.crt",
-                   "--cluster-signing-key-file=ca.key")
+        if options.manager != "none":
+            # Without its Lease watchcache's controllers go on.
+            part = ["--leader-elect=false", "--controllers=" + ",".join(["*", *(f"-{name}" for name in DONE_BY_OURS)])] if options.manager == "workloads" else []
+            self.begin("kube-controller-manager", self.peers("kube-controller-manager"), "--kubeconfig=manager.kubeconfig", "--use-service-account-credentials", "--root-ca-file=ca.crt",
+                       "--service-account-private-key-file=sa.key", "--secure-port=0", "--kube-api-qps=100", "--kube-api-burst=100", "--cluster-signing-cert-file=ca.crt",
+                       "--cluster-signing-key-file=ca.key", *part)
         self.begin("kube-scheduler", self.peers("kube-scheduler"), "--kubeconfig=scheduler.kubeconfig", "--secure-port=0", "--kube-api-qps=100", "--kube-api-burst=100")
         for nth, node in enumerate(NODES):
             os.makedirs(f"{node}.root", exist_ok=True)
@@ -107,7 +114,7 @@ class Cluster:
 
     def start_ours(self):
         upstream = [f"--upstream-server=https://127.0.0.1:{self.api}", "--upstream-cafile=ca.crt", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key"]
-        alone = ["--service-cluster-ip-range=10.0.0.0/16", "--advertise-address=127.0.0.1"]
+        alone = ["--service-cluster-ip-range=10.0.0.0/16", "--advertise-address=127.0.0.1", "--root-ca-file=ca.crt"]
         mode = (upstream if self.options.on == "replica" else alone) + self.common
         if self.options.on == "upstream":
             fed_by = {"server": f"https://127.0.0.1:{self.api}", "certificate-authority": os.path.abspath("ca.crt")}
@@ -321,11 +328,24 @@ def control_plane(cluster, options):
         raise SystemExit("FAILED: lists or informers differ")
 
 
+def specs(options):
+    """What of specs.txt is run, and what is left out, as regular expressions."""
+    sections = {}
+    for line in open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "specs.txt")):
+        line = line.split(" # ")[0].strip() if not line.startswith("#") else ""
+        if line.startswith("[") and line.endswith("]"):
+            section = sections.setdefault(line[1:-1], [])
+        elif line:
+            section.append(line)
+    left_out = sections["left out everywhere"] + (sections["left out alone"] if options.on == "standalone" else [])
+    return options.focus or "|".join(sections[options.suite]), "|".join([*left_out, *options.skip])
+
+
 def e2e(cluster, options):
+    focus, skip = specs(options)
     report = os.path.join(os.getcwd(), "report.json")
     flags = ["--kubeconfig=admin.kubeconfig", "--provider=skeleton", f"--ginkgo.seed={options.seed}", f"--kubectl-path={cluster.peers('kubectl')}", "--num-nodes=2", "--ginkgo.no-color", "--ginkgo.timeout=3h",
-             "--minStartupPods=0", "--allowed-not-ready-nodes=0", f"--ginkgo.json-report={report}", f"--ginkgo.focus={options.focus}", "--disable-log-dump", "--delete-namespace=true"]
-    flags += [f"--ginkgo.skip={options.skip}"] if options.skip else []
+             "--minStartupPods=0", "--allowed-not-ready-nodes=0", f"--ginkgo.json-report={report}", f"--ginkgo.focus={focus}", f"--ginkgo.skip={skip}", "--disable-log-dump", "--delete-namespace=true"]
     flags += [f"--ginkgo.label-filter={options.labels}"] if options.labels else []
     with open("e2e.log", "ab") as log:
         subprocess.run([cluster.peers("e2e.test"), *flags], stdout=log, stderr=subprocess.STDOUT)
@@ -348,13 +368,14 @@ def main():
     arguments.add_argument("--peers", required=True, type=os.path.abspath)
     arguments.add_argument("--watchcache", type=os.path.abspath)
     arguments.add_argument("--on", choices=["replica", "standalone", "upstream", "kube-apiserver"], default="replica")
+    arguments.add_argument("--manager", choices=["all", "workloads", "none"], default="all")
     arguments.add_argument("--kube-apiserver-arg", action="append", default=[], help="one more argument for the kube-apiserver")
     arguments.add_argument("--base-port", type=int, default=37950)
     arguments.add_argument("--seconds", type=int, default=1800)
     arguments.add_argument("--kill-every", type=int, default=300, help="seconds")
-    arguments.add_argument("--focus", default=r"\[sig-api-machinery\]")
-    arguments.add_argument("--skip", default=r"AdmissionWebhook|Aggregator|for Aggregated APIServer|ConversionWebhook|CustomResourceFieldSelectors|\[Disruptive\]|\[Flaky\]|\[Slow\]|\[Alpha\]|\[Feature:|\[FeatureGate:.*Alpha",
-                           help="by default what needs Pods that really run, and what is off")
+    arguments.add_argument("--suite", choices=["machinery", "cli", "api"], default="machinery", help="of specs.txt")
+    arguments.add_argument("--focus", help="a regular expression in the place of a suite")
+    arguments.add_argument("--skip", action="append", default=[], help="a regular expression of what is left out besides")
     arguments.add_argument("--labels", default="")
     arguments.add_argument("--seed", type=int, default=1, help="of the order of the specs")
     arguments.add_argument("--keep", type=os.path.abspath, help="folder for logs and the report")

@@ -37,9 +37,17 @@ pub struct Definition {
     group: String,
     /// The resources it makes served, one for each served version.
     served: Vec<Arc<Served>>,
-    /// `openAPIV3Schema` by version, for those that are served and prune: JSON, slices of the stored object's bytes. As trees they would take
-    /// twenty times the memory.
-    schemas: Vec<(String, Bytes)>,
+    /// By version, of those that are served.
+    schemas: Vec<(String, DefinedSchema)>,
+}
+
+/// What a definition says of the objects of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinedSchema {
+    /// `openAPIV3Schema`: JSON, a slice of the stored object's bytes. As a tree it would take twenty times the memory.
+    pub json: Bytes,
+    /// `spec.preserveUnknownFields`, which only definitions have that v1beta1 has made: objects are judged, and nothing is taken away from them.
+    pub preserves: bool,
 }
 
 /// The bytes of an object, which slices of them keep alive.
@@ -79,7 +87,8 @@ impl Definition {
         };
         let schema = |served: &Arc<Served>| {
             let version = draft.versions.iter().find(|version| version.name == served.version)?;
-            Some((served.version.clone(), slice(place(version.schema.as_ref()?.text))))
+            let schema = version.schema.as_ref()?;
+            Some((served.version.clone(), DefinedSchema { json: slice(place(schema.text)), preserves: schema.preserves }))
         };
         let served = draft.served();
         let schemas = served.iter().filter_map(schema).collect();
@@ -103,8 +112,8 @@ impl Definition {
         &self.served
     }
 
-    /// `openAPIV3Schema` of a version, when it has one that prunes.
-    pub fn schema(&self, version: &str) -> Option<&Bytes> {
+    /// The schema of a version, if it has one.
+    pub fn schema(&self, version: &str) -> Option<&DefinedSchema> {
         self.schemas.iter().find(|(known, _)| known == version).map(|(_, schema)| schema)
     }
 }
@@ -308,6 +317,8 @@ struct Version<'a> {
 /// A schema, read once that is needed: of the version that is stored, or when versions have different ones.
 struct Schema<'a> {
     text: &'a str,
+    /// Nothing is pruned or defaulted by it.
+    preserves: bool,
     structural: OnceCell<Option<Arc<Structural>>>,
 }
 
@@ -319,15 +330,20 @@ impl Schema<'_> {
 }
 
 impl Version<'_> {
+    /// The schema, if values are pruned and defaulted by it.
+    fn pruning(&self) -> Option<&Schema<'_>> {
+        self.schema.as_ref().filter(|schema| !schema.preserves)
+    }
+
     /// What its values are pruned and defaulted by.
     fn structural(&self) -> Option<Arc<Structural>> {
-        self.schema.as_ref()?.structural().cloned()
+        self.pruning()?.structural().cloned()
     }
 
     fn kept_by(&self, reader: &Self) -> bool {
-        let Some(reads) = &reader.schema else { return true };
+        let Some(reads) = reader.pruning() else { return true };
         let kept = |writes: &Structural| reads.structural().is_some_and(|reads| reads.keeps(writes));
-        match &self.schema {
+        match self.pruning() {
             Some(writes) if writes.text == reads.text => true,
             Some(writes) => writes.structural().is_some_and(|writes| kept(writes)),
             None => kept(&Structural::of_anything()),

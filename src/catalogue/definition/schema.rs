@@ -36,13 +36,12 @@ impl Strictness {
     /// For the successor of a definition with these root schemas.
     pub(super) fn after(roots: &[&Value]) -> Self {
         let none = |so: &dyn Fn(&Value) -> bool| !roots.iter().any(|root| any(root, so));
-        let structured = |root: &Value| structural::unsupported(root).is_none() && structural::wrong_structure(root, "").is_empty();
         Self {
             known_types: none(&|s| !text(s, "type").is_empty() && !TYPES.contains(&text(s, "type"))),
-            structural: roots.iter().copied().all(structured),
+            structural: roots.iter().copied().all(structural::is_structural),
             atomic_sets: none(&|s| wrong_set_items(s, "").is_some()),
             map_keys: none(&|s| !wrong_keys_and_sets(s, "").is_empty()),
-            pruned_defaults: !roots.iter().any(|root| structured(root) && has_unpruned(root)),
+            pruned_defaults: !roots.iter().any(|root| structural::is_structural(root) && has_unpruned(root)),
         }
     }
 }

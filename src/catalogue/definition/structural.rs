@@ -39,6 +39,11 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
     found.into_inner()
 }
 
+/// Whether a root schema is structural.
+pub(crate) fn is_structural(schema: &Value) -> bool {
+    unsupported(schema).is_none() && wrong_structure(schema, "").is_empty()
+}
+
 /// Where a root schema is not structural, sorted by the text as kube-apiserver does.
 pub(super) fn wrong_structure(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Errors(Vec::new());

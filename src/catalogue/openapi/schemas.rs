@@ -5,7 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -16,7 +15,7 @@ use super::{
     recorded::{REFERENCE, Recorded, built_in_schema_name},
     swagger,
 };
-use crate::Served;
+use crate::{DefinedSchema, Served, definition};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -44,19 +43,19 @@ pub(super) struct Schemas<'a> {
     every: Every<'a>,
     recorded: Arc<Recorded>,
     /// Of the custom resources that are told of now, by plural name.
-    custom: &'a BTreeMap<String, Bytes>,
+    custom: &'a BTreeMap<String, DefinedSchema>,
     /// As text: of the schemas of definitions one at a time is a tree.
     made: BTreeMap<String, Box<RawValue>>,
 }
 
 impl<'a> Schemas<'a> {
     pub(super) fn new(version: SpecVersion, every: Every<'a>) -> Self {
-        const NONE: &BTreeMap<String, Bytes> = &BTreeMap::new();
+        const NONE: &BTreeMap<String, DefinedSchema> = &BTreeMap::new();
         Self { version, every, recorded: Recorded::get(), custom: NONE, made: BTreeMap::new() }
     }
 
     /// What the definitions of the next group version say, by plural name.
-    pub(super) fn of(&mut self, custom: &'a BTreeMap<String, Bytes>) {
+    pub(super) fn of(&mut self, custom: &'a BTreeMap<String, DefinedSchema>) {
         self.custom = custom;
     }
 
@@ -88,7 +87,7 @@ impl<'a> Schemas<'a> {
         let (object_name, list_name) = (name(&served.kind), name(&served.list_kind));
         if !self.made.contains_key(&object_name) {
             let recorded = self.recorded();
-            let schema = self.custom.get(&served.resource).and_then(|schema| serde_json::from_slice(schema).ok());
+            let schema = self.custom.get(&served.resource).and_then(|schema| self.published(schema));
             let object = text(&custom::object(schema, served, &recorded.heads, self.version));
             let list = text(&custom::list(&object_name, served, &recorded.heads, self.version));
             for schema in [&object, &list] {
@@ -103,6 +102,12 @@ impl<'a> Schemas<'a> {
             self.made.insert(list_name.clone(), list);
         }
         reference(self.version, if list { &list_name } else { &object_name })
+    }
+
+    /// What is told of a definition's schema, as a tree. One that preserves what is unknown is open in v2, and may be no structural one.
+    fn published(&self, schema: &DefinedSchema) -> Option<Value> {
+        let tree = serde_json::from_slice(&schema.json).ok();
+        tree.filter(|tree| !schema.preserves || self.version == SpecVersion::V3 && definition::is_structural(tree))
     }
 
     /// A reference to a recorded schema, which the document has with all that it refers to.

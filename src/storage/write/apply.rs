@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::{
-    WriteRequest, Writer, Written, body::Expected, created_by_update, decode::DecodedBody, failure::WriteError, is_heavy, is_large_patch,
-    is_of, managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind, strategy::Part, tree,
-    updated, written,
+    WriteRequest, Writer, Written, body::Expected, created_by_update, custom::Judge, decode::DecodedBody, failure::WriteError, is_heavy,
+    is_large_patch, is_of, managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind,
+    strategy::Part, transaction::ReadFrom, tree, updated, written,
 };
 use go::yaml::reader;
 
@@ -70,7 +70,7 @@ impl Writer {
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let expected = Expected::of(target.served()).with_schema(schema);
         let done = self
-            .change_managed(&managers, target, request.options.dry_run, is_large, |current| {
+            .change_managed(&managers, (target, ReadFrom::Cache), request.options.dry_run, is_large, |current| {
                 if current.is_none() && !creates {
                     return Err(WriteError::NotFound(target.subject()));
                 }
@@ -89,10 +89,10 @@ impl Writer {
                 is_of(target, &mut object, Found::Patched, warnings)?;
                 request.approve(&object, shown.as_deref())?;
                 match current {
-                    Some(current) => updated(target, schema, request.part, current, object, warnings),
+                    Some(current) => updated(target, Judge::by(schema), request.part, current, object, warnings),
                     None => {
                         created_by_update(target, &object, request.options.dry_run)?;
-                        new_by_update(request, schema, object, warnings)
+                        new_by_update(request, Judge::by(schema), object, warnings)
                     }
                 }
             })

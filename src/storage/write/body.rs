@@ -1,5 +1,6 @@
 //! The body of a write becomes a JSON tree: JSON or YAML, with its duplicate keys. Knows the kind it should be and no field.
 
+mod floats;
 mod identity;
 mod json;
 mod protobuf;
@@ -10,8 +11,9 @@ use std::{borrow::Cow, fmt};
 use serde_json::{Map, Value};
 
 use self::{json::DuplicateKeys, protobuf::Wrong};
-use go::yaml::reader::{self, whole};
+use go::yaml::reader;
 
+pub(crate) use floats::{Floats, whole_floats};
 pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify, split as group_version};
 pub(crate) use warnings::{strict_error, warnings};
 
@@ -168,20 +170,6 @@ fn object(value: Value) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Makes integers of the floats without a fraction, as Go does when it prints an untyped object: custom resources. Those beyond int64 stay floats.
-pub(crate) fn whole_floats(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(whole) = number.as_f64().and_then(whole) {
-                *value = whole.into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(whole_floats),
-        Value::Object(members) => members.values_mut().for_each(whole_floats),
-        _ => {}
-    }
-}
-
 /// Whether the paths of all members and elements stay under `PATHS_BYTES_MAX`.
 ///
 /// # Errors
@@ -326,13 +314,6 @@ mod tests {
             options,
             Err(BodyError(r#"no kind "ConfigMap" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111""#.into()))
         );
-    }
-
-    #[test]
-    fn whole_floats_become_integers() {
-        let mut value = serde_json::json!({"a": [1.0, 1e2, -0.0, 0.5, 1e21], "b": {"c": 9_223_372_036_854_775_808_f64}});
-        whole_floats(&mut value);
-        assert_eq!(value.to_string(), r#"{"a":[1,100,0,0.5,1e+21],"b":{"c":9.223372036854776e+18}}"#);
     }
 
     /// Each path repeats the key that it is below.

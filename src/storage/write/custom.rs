@@ -1,11 +1,45 @@
 //! What the schema of a definition makes of a custom resource that is written, and what is wrong with it by that (spec api-surface §11.3).
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
-use super::{body, metadata, strategy::Part, tree, typed};
-use catalogue::definition;
+use super::{
+    body::{self, Floats},
+    metadata,
+    strategy::Part,
+    tree, typed,
+};
+use catalogue::{DefinedSchema, definition};
 use model::{invalid::FieldError, legal::wrong_label_1035};
 use schema::{Embedded, EmbeddedMut, Schema};
+
+/// What a custom resource that is written is judged by.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Judge<'a> {
+    /// That of its definition, if it has one.
+    pub(super) schema: Option<&'a Schema>,
+    /// Where the client sent floats.
+    pub(super) floats: Option<&'a Floats>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn by(schema: Option<&'a Schema>) -> Self {
+        Self { schema, floats: None }
+    }
+
+    /// Returns the object as it is judged: with the floats that the client sent, which are stored as integers.
+    pub(super) fn as_sent<'v>(self, object: &'v Value) -> Cow<'v, Value> {
+        match self.floats.filter(|floats| !floats.is_empty()) {
+            None => Cow::Borrowed(object),
+            Some(floats) => {
+                let mut sent = object.clone();
+                floats.put_back(&mut sent);
+                Cow::Owned(sent)
+            }
+        }
+    }
+}
 
 /// Makes an object what kube-apiserver's decoder makes of it: what the schema does not know is gone, what it has defaults for is there. `unknown` gets the paths of
 /// what is gone.
@@ -40,8 +74,11 @@ pub(super) fn complete(schema: &Schema, object: &mut Value) {
 ///
 /// # Errors
 /// It is no schema.
-pub(super) fn compile(json: &[u8]) -> Result<Schema, serde_json::Error> {
-    let mut schema = Schema::compile(json)?;
+pub(super) fn compile(defined: &DefinedSchema) -> Result<Schema, serde_json::Error> {
+    let mut schema = Schema::compile(&defined.json)?;
+    if defined.preserves {
+        schema.preserve_all();
+    }
     schema.each_embedded_in_defaults_mut(&mut coerce_or_leave);
     Ok(schema)
 }
@@ -185,9 +222,17 @@ mod tests {
         Schema::of_tree(&tree).expect("a schema")
     }
 
+    fn defined(tree: &Value, preserves: bool) -> DefinedSchema {
+        DefinedSchema { json: tree.to_string().into(), preserves }
+    }
+
     fn coerced(object: &Value) -> Result<(Value, Vec<String>), String> {
+        coerced_by(&schema(), object)
+    }
+
+    fn coerced_by(schema: &Schema, object: &Value) -> Result<(Value, Vec<String>), String> {
         let (mut object, mut unknown) = (object.clone(), Vec::new());
-        coerce(&schema(), &mut object, &mut unknown).map_err(|wrong| wrong.0)?;
+        coerce(schema, &mut object, &mut unknown).map_err(|wrong| wrong.0)?;
         Ok((object, unknown))
     }
 
@@ -198,6 +243,26 @@ mod tests {
         let kept = json!({"kind": "K", "metadata": {"name": "x"}, "spec": {"kind": "a", "inner": {"kind": "P", "metadata": {"name": "y"}, "spec": {"n": 1}}}});
         let unknown = ["spec.a", "spec.inner.more", "zz", "spec.inner.metadata.odd"].map(str::to_owned).to_vec();
         assert_eq!(coerced(&sent), Ok((kept, unknown)));
+    }
+
+    /// As with a definition that v1beta1 has made.
+    #[test]
+    fn what_preserves_all_only_judges() {
+        let tree = json!({"properties": {
+            "spec": {"properties": {"a": {"type": "integer"}, "b": {"anyOf": [{"type": "string"}, {"properties": {"c": {"maximum": 1}}}]}}},
+            "inner": {"type": "object", "x-kubernetes-embedded-resource": true}}});
+        let schema = compile(&defined(&tree, true)).expect("a schema");
+        let sent = json!({"kind": "K", "metadata": {"name": "x"}, "zz": 1, "spec": {"a": 1, "d": {"e": null}}});
+        assert_eq!(coerced_by(&schema, &sent), Ok((sent, Vec::new())));
+        let inner = |metadata: Value| json!({"inner": {"apiVersion": "v1", "kind": "P", "metadata": metadata, "more": 1}});
+        let sent = inner(json!({"name": "x", "odd": 1}));
+        assert_eq!(coerced_by(&schema, &sent), Ok((inner(json!({"name": "x"})), vec!["inner.metadata.odd".to_owned()])));
+        let told = |new: Value| joined(&wrong(Some(&schema), Part::Main, None, &new));
+        assert_eq!(
+            told(json!({"spec": {"a": "x"}})),
+            r#"spec.a: Invalid value: "string": spec.a in body must be of type integer: "string""#
+        );
+        assert!(told(json!({"spec": {"b": {"c": 2}}})).contains("must validate at least one schema (anyOf)"));
     }
 
     /// Each was sent to a kube-apiserver.
@@ -251,7 +316,7 @@ mod tests {
         let tree = json!({"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true, "default": {"apiVersion": "v1", "kind": "P", "metadata": {"finalizers": [], "odd": 1}}}}});
         let mut object = json!({});
-        compile(tree.to_string().as_bytes()).expect("a schema").set_defaults(&mut object);
+        compile(&defined(&tree, false)).expect("a schema").set_defaults(&mut object);
         assert_eq!(object, json!({"a": {"apiVersion": "v1", "kind": "P", "metadata": {}}}));
     }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     JSON_BYTES_MAX, WriteRequest,
-    body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
+    body::{self, BodyError, Expected, Floats, IdentifyError, Syntax, Tree},
     custom,
     failure::{StatusSubject, WriteError},
     kinds, managed,
@@ -28,13 +28,20 @@ pub(super) struct DecodedBody {
     pub(super) tree: Value,
     /// Texts of `Warning` headers.
     pub(super) warnings: Vec<String>,
+    /// Where a custom resource had floats that are integers in the object.
+    pub(super) floats: Floats,
 }
 
 impl DecodedBody {
     /// Returns the object, and appends the warnings to `warnings`.
     pub(super) fn into_tree(self, warnings: &mut Vec<String>) -> Value {
+        self.into_judged(warnings).0
+    }
+
+    /// Returns the object, and what is to be known of it when it is judged; appends the warnings to `warnings`.
+    pub(super) fn into_judged(self, warnings: &mut Vec<String>) -> (Value, Floats) {
         warnings.extend(self.warnings);
-        self.tree
+        (self.tree, self.floats)
     }
 
     /// The body of a POST or PUT of an object of this resource, in the version that is stored.
@@ -77,7 +84,7 @@ impl DecodedBody {
         let refused = |why: &str| {
             WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
         };
-        let unknown = conform(&mut tree, expected, typed::conform).map_err(|why| refused(&why))?;
+        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(|why| refused(&why))?;
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
@@ -86,7 +93,7 @@ impl DecodedBody {
                 None => Vec::new(),
             },
         };
-        Ok(Self { tree, warnings })
+        Ok(Self { tree, warnings, floats })
     }
 
     /// What an apply makes of an object, in the version that is stored. It was compared with the schema of a custom resource before, and nothing of it is dropped any more:
@@ -101,7 +108,7 @@ impl DecodedBody {
         if let Some(schema) = expected.schema {
             custom::complete(schema, &mut tree);
         }
-        Self { tree, warnings: Vec::new() }.in_stored_version(expected)
+        Self { tree, warnings: Vec::new(), floats: Floats::default() }.in_stored_version(expected)
     }
 
     /// What a patch makes of an object, with what was too much in the patch, in the version that is stored. Its errors speak of the patch (spec
@@ -137,22 +144,22 @@ impl DecodedBody {
             let unknown =
                 tree.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| !matches!(name.as_str(), "kind" | "apiVersion"));
             let warnings = unknown.map(|name| format!("unknown field {}", quoted(name))).collect();
-            return Ok(Self { tree: serde_json::json!({}), warnings });
+            return Ok(Self { tree: serde_json::json!({}), warnings, floats: Floats::default() });
         } else {
             body::converts(&tree, expected).map_err(|why| refused(&why))?;
             body::identified(&mut tree, expected);
         }
         let conform_as = if patch.kind == PatchKind::Strategic { typed::conform_merged } else { typed::conform };
-        let unknown = conform(&mut tree, expected, conform_as).map_err(|why| refused(&why))?;
+        let (unknown, floats) = conform(&mut tree, expected, conform_as).map_err(|why| refused(&why))?;
         // What is wrong with the patch itself comes first.
         let warnings: Vec<String> =
             warnings.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();
         match options.validation {
-            FieldValidation::Ignore => Self { tree, warnings: Vec::new() },
+            FieldValidation::Ignore => Self { tree, warnings: Vec::new(), floats },
             FieldValidation::Strict if !warnings.is_empty() => {
                 return Err(refused(&format!("strict decoding error: {}", warnings.join(", "))));
             }
-            FieldValidation::Warn | FieldValidation::Strict => Self { tree, warnings },
+            FieldValidation::Warn | FieldValidation::Strict => Self { tree, warnings, floats },
         }
         .in_stored_version(expected)
     }
@@ -176,14 +183,15 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
 /// Reads a tree as this group, version and kind: one of those of `typed`.
 type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed::WrongType>;
 
-/// Drops what the type does not have, tells the paths, and fills in what was left out. Of custom resources the metadata is known, and what their definition says.
-fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<Vec<String>, String> {
+/// Drops what the type does not have, tells the paths, and fills in what was left out; of custom resources it tells too which integers were floats. Of custom resources the metadata is known, and what their definition says.
+fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<(Vec<String>, Floats), String> {
     body::paths_fit(value)?;
     if !expected.custom {
         managed::keep_reset(value);
     }
+    let mut floats = Floats::default();
     let outcome = if expected.custom {
-        body::whole_floats(value);
+        floats = body::whole_floats(value);
         typed::conform_metadata(value).and_then(|mut unknown| {
             if let Some(schema) = expected.schema {
                 custom::coerce(schema, value, &mut unknown)?;
@@ -202,7 +210,7 @@ fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> R
         }
         unknown
     };
-    outcome.map_err(|wrong| wrong.0)
+    outcome.map(|unknown| (unknown, floats)).map_err(|wrong| wrong.0)
 }
 
 fn too_long(bytes: usize, limit: usize) -> String {

@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use super::{
     WriteRequest, Writer,
     body::{Expected, Syntax},
+    custom::Judge,
     delete,
     failure::{StatusSubject, WriteError},
     object_ref::{Current, ObjectRef},
@@ -135,7 +136,7 @@ impl Writer {
         self.change(target, ReadFrom::Cache, dry_run, false, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let counted = disrupted(&current.tree, pod, now)?;
-            updated(target, None, Part::Status, current, counted, &mut Vec::new())
+            updated(target, Judge::default(), Part::Status, current, counted, &mut Vec::new())
         })
         .await?;
         Ok(())
@@ -150,7 +151,7 @@ impl Writer {
                 .change(target, ReadFrom::Cache, false, false, |current| {
                     let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
                     delete::preconditions(target, &options, current)?;
-                    updated(target, None, Part::Status, current, marked(&current.tree, now), &mut Vec::new())
+                    updated(target, Judge::default(), Part::Status, current, marked(&current.tree, now), &mut Vec::new())
                 })
                 .await?;
             // The revision is another one because of us.

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use crate::write::{kinds, object_ref::test_object_ref, strategy, tree, typed};
+use crate::write::{custom::Judge, kinds, object_ref::test_object_ref, strategy, tree, typed};
 use catalogue::{defaults, types::TypeRef};
 use codec::{normalize, versions::Version};
 
@@ -64,7 +64,7 @@ fn created(case: &Case) -> Value {
     if target.served().kind == "Secret" {
         kinds::encode_string_data(&mut object);
     }
-    let mut object = strategy::create(&target, None, object, None, tree::now(), &mut Vec::new()).expect("valid");
+    let mut object = strategy::create(&target, Judge::default(), object, None, tree::now(), &mut Vec::new()).expect("valid");
     normalize(&mut object, usize::MAX).expect("no limit");
     match (converted, &object) {
         (Some(version), Value::Object(stored)) => serde_json::from_slice(&version.shown(stored)).expect("JSON"),

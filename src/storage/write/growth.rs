@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{
     Part, WriteRequest,
     body::Syntax,
+    custom::Judge,
     decode::DecodedBody,
     object_ref::{ObjectRef, test_object_ref},
     options::{FieldValidation, WriteOptions},
@@ -102,7 +103,7 @@ fn judge(target: &ObjectRef, body: &[u8]) {
             audit_hook: None,
         };
         let Ok(sent) = DecodedBody::read(&request, None, Syntax::Json, body) else { continue };
-        let made = strategy::create(target, None, sent.tree, None, tree::now(), &mut Vec::new());
+        let made = strategy::create(target, Judge::default(), sent.tree, None, tree::now(), &mut Vec::new());
         if let Err(super::failure::WriteError::Invalid { errors, .. }) = &made {
             assert!(black_box(joined(errors)).len() < 8 << 20, "more is told than anybody reads");
         }

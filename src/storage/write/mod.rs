@@ -4,6 +4,7 @@
 //! body, patch → tree → typed → strategy (server's own fields) → kinds → validation → transaction → tree of the answer
 //! ```
 
+mod amend;
 mod apply;
 mod asked;
 mod body;
@@ -51,13 +52,14 @@ pub use strategy::Part;
 
 use body::Expected;
 use catalogue::Served;
+use custom::Judge;
 use decode::DecodedBody;
 use etcd::Etcd;
 use failure::WriteError;
 use go::{quote::quoted, url::Query};
 use managed::{FieldManager, Manager};
 use metadata::{Found, dedup_owners};
-use model::{ByResource, Revision};
+use model::ByResource;
 use object_ref::{Current, ObjectRef, StoredValue};
 use on_url::{created_by_update, in_namespace, is_of, may_create};
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
@@ -260,7 +262,8 @@ impl Writer {
         let _admitted = self.offload.admit(false, body.len()).await;
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
-        let mut object = self.decoded_body(request, schema, syntax, body).await?.into_tree(warnings);
+        let (mut object, floats) = self.decoded_body(request, schema, syntax, body).await?.into_judged(warnings);
+        let judge = Judge { schema, floats: Some(&floats) };
         let mut target = request.target.clone();
         in_namespace(&target, &object)?;
         warnings.extend(dedup_owners(&mut object, Found::Sent));
@@ -274,11 +277,11 @@ impl Writer {
         let (name, base) = (name.to_owned(), base.to_owned());
         self.note_created(request, &target, &mut object).await?;
         if !name.is_empty() || base.is_empty() {
-            return self.create_named(request, &target, schema, object, false, warnings).await;
+            return self.create_named(request, &target, judge, object, false, warnings).await;
         }
         for attempt in 1.. {
             target.name = names::generate(&base, &mut rand::rng());
-            match self.create_named(request, &target, schema, object.clone(), attempt == names::ATTEMPTS_MAX, warnings).await {
+            match self.create_named(request, &target, judge, object.clone(), attempt == names::ATTEMPTS_MAX, warnings).await {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
                 outcome => return outcome,
             }
@@ -308,14 +311,14 @@ impl Writer {
         &self,
         request: &WriteRequest<'_>,
         target: &ObjectRef,
-        schema: Option<&Schema>,
+        judge: Judge<'_>,
         object: Value,
         last_try: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(schema);
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(judge.schema);
         let requester = request.requester.as_ref();
-        let mut object = self.offload.run(is_large, || strategy::create(target, schema, object, requester, tree::now(), warnings)).await?;
+        let mut object = self.offload.run(is_large, || strategy::create(target, judge, object, requester, tree::now(), warnings)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: target.subject(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
@@ -358,7 +361,8 @@ impl Writer {
         let _admitted = self.admit(&request.target, false, body.len()).await;
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
-        let mut object = self.decoded_body(request, schema, syntax, body).await?.into_tree(warnings);
+        let (mut object, floats) = self.decoded_body(request, schema, syntax, body).await?.into_judged(warnings);
+        let judge = Judge { schema, floats: Some(&floats) };
         let target = &request.target;
         is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
@@ -368,7 +372,7 @@ impl Writer {
         }
         let told = warnings.len();
         let done = self
-            .change_managed(&managers, target, request.options.dry_run, is_large(body) || is_heavy(schema), |current| {
+            .change_managed(&managers, (target, ReadFrom::Cache), request.options.dry_run, is_large(body) || is_heavy(schema), |current| {
                 // Only what the last try had to say counts.
                 warnings.truncate(told);
                 match current {
@@ -382,7 +386,7 @@ impl Writer {
                         let mut object = object.clone();
                         managers.updated(&current.tree, &mut object);
                         managers.confirm_complete()?;
-                        updated(target, schema, request.part, current, object, warnings)
+                        updated(target, judge, request.part, current, object, warnings)
                     }
                     None if creates => {
                         created_by_update(target, &object, request.options.dry_run)?;
@@ -390,7 +394,7 @@ impl Writer {
                         let mut object = object.clone();
                         managers.created(&mut object);
                         managers.confirm_complete()?;
-                        new_by_update(request, schema, object, warnings)
+                        new_by_update(request, judge, object, warnings)
                     }
                     None => Err(WriteError::NotFound(target.subject())),
                 }
@@ -422,17 +426,17 @@ impl Writer {
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let done = self
-            .change_managed(&managers, target, request.options.dry_run, is_large, |current| {
+            .change_managed(&managers, (target, ReadFrom::Cache), request.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
                 // Only what the last try had to say counts.
                 warnings.clear();
                 let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
-                let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
+                let (mut patched, floats) = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_judged(warnings);
                 is_of(target, &mut patched, Found::Patched, warnings)?;
                 request.approve(&patched, Some(&shown))?;
                 managers.updated(&current.tree, &mut patched);
                 managers.confirm_complete()?;
-                updated(target, schema, request.part, current, patched, warnings)
+                updated(target, Judge { schema, floats: Some(&floats) }, request.part, current, patched, warnings)
             })
             .await?;
         Ok(written(done))
@@ -456,42 +460,19 @@ impl Writer {
     async fn change_managed(
         &self,
         managers: &FieldManager<'_>,
-        target: &ObjectRef,
+        (target, from): (&ObjectRef, ReadFrom),
         dry_run: bool,
         is_large: bool,
         mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError> + Send,
     ) -> Result<WriteOutcome, WriteError> {
         loop {
-            match self.change(target, ReadFrom::Cache, dry_run, is_large, &mut decide).await {
+            match self.change(target, from, dry_run, is_large, &mut decide).await {
                 Err(error) if managers.gives_up(&error) => {}
                 Err(error) if managers.complete().await? => return Err(error),
                 Err(_) => {}
                 done => return done,
             }
         }
-    }
-
-    /// Changes an object that is there, on behalf of the server itself, if `change` says to what: the object as it is then. One that is gone needs no
-    /// change.
-    ///
-    /// # Errors
-    /// See [`WriteError`].
-    pub async fn amend(
-        &self,
-        target: &ObjectRef,
-        change: impl Fn(&Value) -> Option<Value>,
-    ) -> Result<Option<(Revision, Value)>, WriteError> {
-        let _admitted = self.admit(target, false, 0).await;
-        let done = self.change(target, ReadFrom::Etcd, false, false, |current| {
-            let Some(current) = current else { return Ok(Decision::Keep) };
-            change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(target, None, Part::Server, current, object, &mut Vec::new()))
-        });
-        let object = match done.await? {
-            WriteOutcome::Kept(tree) | WriteOutcome::Put { tree, .. } => tree,
-            WriteOutcome::Removed { .. } => return Ok(None),
-        };
-        let revision = tree::text(&object, &["metadata", "resourceVersion"]).parse().ok();
-        Ok(revision.map(|revision| (Revision(revision), object)))
     }
 
     /// Does work on so many bytes, on behalf of the server itself; when it is large, with a permit.
@@ -509,7 +490,7 @@ impl Writer {
 /// The new object of a PUT or an apply.
 fn new_by_update(
     request: &WriteRequest<'_>,
-    schema: Option<&Schema>,
+    judge: Judge<'_>,
     mut object: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Decision, WriteError> {
@@ -517,7 +498,7 @@ fn new_by_update(
     metadata.remove("resourceVersion");
     // Only a POST takes these away (measured).
     let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
-    let mut new = strategy::create(&request.target, schema, object, request.requester.as_ref(), tree::now(), warnings)?;
+    let mut new = strategy::create(&request.target, judge, object, request.requester.as_ref(), tree::now(), warnings)?;
     sent.into_iter().flatten().for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
     Ok(Decision::Put(new))
 }
@@ -525,7 +506,7 @@ fn new_by_update(
 /// The update that PUT and PATCH share: judged against the object that is there, and the end of one that nothing holds (spec api-surface §8.4).
 fn updated(
     target: &ObjectRef,
-    schema: Option<&Schema>,
+    judge: Judge<'_>,
     part: Part,
     current: &Current,
     object: Value,
@@ -536,7 +517,7 @@ fn updated(
     if part != Part::Finalizers || !sent.is_empty() {
         strategy::check_revision(target, sent, current)?;
     }
-    let Some(new) = strategy::update(target, schema, part, current, object, warnings)? else { return Ok(Decision::Keep) };
+    let Some(new) = strategy::update(target, judge, part, current, object, warnings)? else { return Ok(Decision::Keep) };
     let shown = || at_revision(new.clone(), current.revision);
     Ok(if strategy::is_finished(target.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
 }

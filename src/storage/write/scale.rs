@@ -6,6 +6,7 @@ use super::{
     WriteRequest, Writer, Written,
     apply::Configuration,
     body::{Expected, Syntax},
+    custom::Judge,
     decode::DecodedBody,
     failure::{StatusSubject, WriteError},
     is_heavy, is_large, is_large_patch, is_of,
@@ -234,7 +235,7 @@ fn scaled(
     if !sent.is_empty() || !served.is_custom() {
         strategy::check_revision(target, sent, current)?;
     }
-    Ok(strategy::update(target, schema, Part::Main, current, object, warnings)?.map_or(Decision::Keep, Decision::Put))
+    Ok(strategy::update(target, Judge::by(schema), Part::Main, current, object, warnings)?.map_or(Decision::Keep, Decision::Put))
 }
 
 /// Judges a scale of a built-in as an object of its own.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use dashmap::DashMap;
 
 use super::{Writer, custom, failure::WriteError};
-use catalogue::Served;
+use catalogue::{DefinedSchema, Served};
 use offload::LARGE_BYTES;
 use registry::ServedResources;
 use schema::Schema;
@@ -19,21 +18,21 @@ pub(super) struct Schemas {
 
 struct Compiled {
     /// What it was compiled from: bytes of the definition.
-    json: Bytes,
+    defined: DefinedSchema,
     /// None of what cannot be compiled.
     schema: Option<Arc<Schema>>,
 }
 
 impl Schemas {
     /// The one that was compiled from this text. That of a definition which was written since, and says the same, stays.
-    fn known(&self, key: &(String, String, String), json: &Bytes) -> Option<Option<Arc<Schema>>> {
+    fn known(&self, key: &(String, String, String), defined: &DefinedSchema) -> Option<Option<Arc<Schema>>> {
         let mut known = self.compiled.get_mut(key)?;
-        if known.json.as_ptr() != json.as_ptr() {
-            if known.json != *json {
+        if known.defined.json.as_ptr() != defined.json.as_ptr() {
+            if known.defined != *defined {
                 return None;
             }
             // Else the definition before would be kept for it.
-            known.json = json.clone();
+            known.defined = defined.clone();
         }
         Some(known.schema.clone())
     }
@@ -54,14 +53,14 @@ impl Writer {
             return Ok(None);
         }
         let resources = self.resources.load_full();
-        let Some(json) = resources.catalogue.schema(&served.group, &served.version, &served.resource).cloned() else { return Ok(None) };
+        let Some(defined) = resources.catalogue.schema(&served.group, &served.version, &served.resource).cloned() else { return Ok(None) };
         let key = (served.group.clone(), served.version.clone(), served.resource.clone());
-        let schema = match self.schemas.known(&key, &json) {
+        let schema = match self.schemas.known(&key, &defined) {
             Some(schema) => schema,
             None => {
-                let schema = self.offload.run(json.len() >= LARGE_BYTES, || custom::compile(&json)).await.ok().map(Arc::new);
+                let schema = self.offload.run(defined.json.len() >= LARGE_BYTES, || custom::compile(&defined)).await.ok().map(Arc::new);
                 self.schemas.forget_unserved(&resources);
-                self.schemas.compiled.insert(key, Compiled { json, schema: schema.clone() });
+                self.schemas.compiled.insert(key, Compiled { defined, schema: schema.clone() });
                 schema
             }
         };

@@ -6,7 +6,8 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Requester, custom,
+    Requester,
+    custom::{self, Judge},
     failure::WriteError,
     kinds::{self, StatusMetadata},
     managed, metadata,
@@ -16,7 +17,6 @@ use super::{
 use catalogue::Served;
 use go::strconv::parse_uint;
 use model::invalid::FieldError;
-use schema::Schema;
 
 /// Members of `metadata` that only the server sets (spec api-surface §5.1 step 3).
 pub(super) const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
@@ -58,7 +58,7 @@ impl Part {
 /// Makes what the requester sent into a new object, and judges it.
 pub(super) fn create(
     target: &ObjectRef,
-    schema: Option<&Schema>,
+    judge: Judge<'_>,
     mut object: Value,
     requester: Option<&Requester<'_>>,
     now: OffsetDateTime,
@@ -86,9 +86,10 @@ pub(super) fn create(
     normalize(&mut object);
     let told = kinds::warnings(served, Part::Main, None, &object);
     let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
-    errors.extend(custom::wrong(schema, Part::Main, None, &object));
-    errors.extend(kinds::validate_create(served, &object));
-    errors.extend(custom::wrong_inside(schema, Part::Main, None, &object));
+    let sent = judge.as_sent(&object);
+    errors.extend(custom::wrong(judge.schema, Part::Main, None, &sent));
+    errors.extend(kinds::validate_create(served, &sent));
+    errors.extend(custom::wrong_inside(judge.schema, Part::Main, None, &sent));
     WriteError::unless_valid(target.kind_subject(), errors)?;
     // Nobody is warned of what is refused.
     warnings.extend(told);
@@ -98,7 +99,7 @@ pub(super) fn create(
 /// Makes what a client wants the object to be into what it becomes, and judges it. `None`: nothing changes.
 pub(super) fn update(
     target: &ObjectRef,
-    schema: Option<&Schema>,
+    judge: Judge<'_>,
     part: Part,
     current: &Current,
     wanted: Value,
@@ -106,7 +107,7 @@ pub(super) fn update(
 ) -> Result<Option<Value>, WriteError> {
     let (served, old) = (target.served(), &current.tree);
     // Every part has its managers.
-    let managers = if part == Part::Server { None } else { Some(tree::metadata(&wanted).get("managedFields").cloned()) };
+    let managers = tree::metadata(&wanted).get("managedFields").cloned();
     let mut new = match part {
         Part::Main => with_old_status(served, old, wanted),
         Part::Status => with_new_status(served, old, wanted),
@@ -119,9 +120,8 @@ pub(super) fn update(
     let metadata = tree::member(&mut new, "metadata");
     keep_server_set(metadata, tree::metadata(old));
     match managers {
-        Some(Some(managers)) => drop(metadata.insert("managedFields".into(), managers)),
-        Some(None) => drop(metadata.remove("managedFields")),
-        None => tree::take_over(metadata, tree::metadata(old), "managedFields"),
+        Some(managers) => drop(metadata.insert("managedFields".into(), managers)),
+        None => drop(metadata.remove("managedFields")),
     }
     // A client may give a namespace to what has none (measured).
     if target.namespace.is_none() {
@@ -135,9 +135,10 @@ pub(super) fn update(
     kinds::drop_counted(served, old, &mut new);
     let again = kinds::is_judged_as_new(served, part);
     let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, again, &served.rules);
-    errors.extend(custom::wrong(schema, part, Some(old), &new));
-    errors.extend(kinds::validate_update(served, part, old, &new));
-    errors.extend(custom::wrong_inside(schema, part, Some(old), &new));
+    let sent = judge.as_sent(&new);
+    errors.extend(custom::wrong(judge.schema, part, Some(old), &sent));
+    errors.extend(kinds::validate_update(served, part, old, &sent));
+    errors.extend(custom::wrong_inside(judge.schema, part, Some(old), &sent));
     WriteError::unless_valid(target.kind_subject(), errors)?;
     warnings.extend(told);
     managed::keep_times(old, &mut new);
@@ -321,7 +322,7 @@ mod tests {
         let mut sent = deployment(1, "x", 5);
         tree::member(&mut sent, "metadata").insert("deletionTimestamp".into(), "2026-01-01T00:00:00Z".into());
         tree::member(&mut sent, "metadata").remove("resourceVersion");
-        let new = create(&target, None, sent, None, tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, Judge::default(), sent, None, tree::now(), &mut Vec::new()).expect("valid");
         assert_ne!(tree::text(&new, &["metadata", "uid"]), "u");
         assert_ne!(tree::text(&new, &["metadata", "creationTimestamp"]), "2026-01-01T00:00:00Z");
         assert_eq!((generation(&new), tree::at(&new, &["metadata", "deletionTimestamp"])), (1, None));
@@ -334,11 +335,11 @@ mod tests {
         let sent =
             |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
         for fine in ["", "0", "abc"] {
-            let new = create(&target, None, sent(fine), None, tree::now(), &mut Vec::new()).expect("dropped");
+            let new = create(&target, Judge::default(), sent(fine), None, tree::now(), &mut Vec::new()).expect("dropped");
             assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
         }
         assert!(
-            matches!(create(&target, None, sent("5"), None, tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
+            matches!(create(&target, Judge::default(), sent("5"), None, tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
         );
     }
 
@@ -346,13 +347,16 @@ mod tests {
     fn spec_and_status_are_written_apart() {
         let target = test_object_ref("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let main = update(&target, None, Part::Main, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
+        let main =
+            update(&target, Judge::default(), Part::Main, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((tree::integer(&main, &["spec", "replicas"]), tree::integer(&main, &["status", "replicas"])), (Some(2), Some(5)));
-        let status = update(&target, None, Part::Status, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
+        let status = update(&target, Judge::default(), Part::Status, &old, deployment(2, "x", 9), &mut Vec::new())
+            .expect("valid")
+            .expect("a change");
         assert_eq!((tree::integer(&status, &["spec", "replicas"]), tree::integer(&status, &["status", "replicas"])), (Some(1), Some(9)));
         assert_eq!((generation(&main), generation(&status)), (4, 3));
         assert_eq!(
-            update(&target, None, Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
+            update(&target, Judge::default(), Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
             Ok(None),
             "a status through the main listener is no change"
         );
@@ -362,13 +366,15 @@ mod tests {
     fn annotations_of_a_deployment_count_as_spec_and_labels_do_not() {
         let target = test_object_ref("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let annotated = update(&target, None, Part::Main, &old, deployment(1, "y", 5), &mut Vec::new()).expect("valid").expect("a change");
+        let annotated =
+            update(&target, Judge::default(), Part::Main, &old, deployment(1, "y", 5), &mut Vec::new()).expect("valid").expect("a change");
         let mut wanted = deployment(1, "x", 5);
         tree::set(&mut wanted, &["metadata", "labels", "l"], "2".into());
-        let labelled = update(&target, None, Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
+        let labelled =
+            update(&target, Judge::default(), Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
         assert_eq!(
-            update(&target, None, Part::Status, &old, wanted, &mut Vec::new()),
+            update(&target, Judge::default(), Part::Status, &old, wanted, &mut Vec::new()),
             Ok(None),
             "the status listener of Deployments takes no labels"
         );
@@ -380,11 +386,11 @@ mod tests {
         let node = |namespace: &str, label: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "namespace": namespace, "labels": {"l": label}}});
         let old = current(json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "labels": {"l": "1"}}}));
         for part in [Part::Main, Part::Status] {
-            let new = update(&target, None, part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
+            let new = update(&target, Judge::default(), part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
             assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
-            assert_eq!(update(&target, None, part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
+            assert_eq!(update(&target, Judge::default(), part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
         }
-        let new = create(&target, None, node("x", "1"), None, tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, Judge::default(), node("x", "1"), None, tree::now(), &mut Vec::new()).expect("valid");
         assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
     }
 
@@ -439,7 +445,7 @@ mod tests {
         let told = |old: &Value, more: Value| {
             let mut wanted = object(old.clone());
             tree::member(&mut wanted, "metadata").extend(more.as_object().expect("members").clone());
-            match update(&target, None, Part::Main, &current(object(old.clone())), wanted, &mut Vec::new()) {
+            match update(&target, Judge::default(), Part::Main, &current(object(old.clone())), wanted, &mut Vec::new()) {
                 Ok(None) => "same".to_owned(),
                 Err(WriteError::Invalid { errors, .. }) => errors.into_iter().map(|error| error.field).collect::<Vec<_>>().join(" "),
                 other => panic!("{other:?}"),
@@ -470,7 +476,8 @@ mod tests {
                 json!({"metadata": {"name": "x", "uid": "u", "namespace": namespace, "labels": {"l": text}, "annotations": {"a": text},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": text, "uid": "o"}]}})
             };
-            let new = update(&target, None, Part::Status, &current(object("old")), object("new"), &mut Vec::new()).expect("valid");
+            let new =
+                update(&target, Judge::default(), Part::Status, &current(object("old")), object("new"), &mut Vec::new()).expect("valid");
             let Some(new) = new else { return String::new() };
             let owner = tree::at(&new, &["metadata", "ownerReferences"]).map(|owners| owners[0]["name"].as_str().unwrap_or(""));
             let told = [("l", tree::text(&new, &["metadata", "labels", "l"])), ("a", tree::text(&new, &["metadata", "annotations", "a"]))];

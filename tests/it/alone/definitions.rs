@@ -182,6 +182,99 @@ async fn what_cannot_be_read_can_be_deleted() -> Outcome {
     Ok(())
 }
 
+/// As kube-apiserver notes what its own controllers write (recorded).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_writes_conditions_manages_them() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    asked(&client, ("POST", &format!("{DEFINITIONS}?fieldManager=me")), Some(&definition("a.ex.io", "things", "v1", 0)), 201).await?;
+    established(&client, "things.a.ex.io").await?;
+    let object = asked(&client, ("GET", &format!("{DEFINITIONS}/things.a.ex.io")), None, 200).await?;
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned().unwrap_or_default();
+    assert_eq!(entries.len(), 2, "{object}");
+    let ours = entries.iter().find(|entry| entry["manager"] == "kube-apiserver").ok_or("the server manages nothing")?;
+    assert_eq!(
+        (&ours["operation"], &ours["subresource"], &ours["apiVersion"]),
+        (&json!("Update"), &json!("status"), &json!("apiextensions.k8s.io/v1"))
+    );
+    let condition = json!({".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {}});
+    let names = json!({"f:kind": {}, "f:listKind": {}, "f:plural": {}, "f:singular": {}});
+    let conditions = json!({"k:{\"type\":\"Established\"}": condition, "k:{\"type\":\"NamesAccepted\"}": condition});
+    let mut fields = ours["fieldsV1"].clone();
+    // Only what is in a built-in group has this one.
+    fields["f:status"]["f:conditions"].as_object_mut().ok_or("no conditions")?.retain(|key, _| !key.contains("Approval"));
+    assert_eq!(fields, json!({"f:status": {"f:acceptedNames": names, "f:conditions": conditions}}));
+    Ok(())
+}
+
+/// Definitions that v1beta1 has made may preserve all: objects are judged by the schema, which need not be structural, and nothing is taken away from them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_preserves_all_judges_objects() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let store = Store::open(&dir.path().join("data"), StoreConfig::default())?;
+    let mut etcd = proto::testing::Client::new(store.channel());
+    let names = json!({"plural": "olds", "singular": "old", "kind": "Old", "listKind": "OldList"});
+    let schema = json!({"properties": {"spec": {"properties": {
+        "size": {"type": "integer", "maximum": 5}, "either": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["a"]}]}}}}});
+    let old = json!({
+        "apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition", "metadata": {"name": "olds.ex.io", "uid": "1", "creationTimestamp": "2020-01-01T00:00:00Z"},
+        "spec": {"group": "ex.io", "version": "v1", "scope": "Cluster", "names": names, "preserveUnknownFields": true, "validation": {"openAPIV3Schema": schema},
+            "versions": [{"name": "v1", "served": true, "storage": true}], "conversion": {"strategy": "None"}},
+        "status": {"acceptedNames": names, "storedVersions": ["v1"], "conditions": [
+            {"type": "NamesAccepted", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z", "reason": "NoConflicts", "message": "no conflicts found"},
+            {"type": "Established", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"}]},
+    });
+    etcd.put(("/registry/apiextensions.k8s.io/customresourcedefinitions/olds.ex.io", old.to_string())).await?;
+    drop(etcd);
+    store.close().await;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    served(&client, "/apis/ex.io/v1/olds").await?;
+    let object = |name: &str, spec: Value| json!({"apiVersion": "ex.io/v1", "kind": "Old", "metadata": {"name": name}, "spec": spec, "more": {"null": null}});
+    let kept = json!({"size": 3, "other": {"a": null}, "either": {"a": 1}});
+    let made = asked(&client, ("POST", "/apis/ex.io/v1/olds?fieldValidation=Strict"), Some(&object("a", kept.clone())), 201).await?;
+    assert_eq!((&made["spec"], &made["more"]), (&kept, &json!({"null": null})));
+    for (spec, why) in [
+        (json!({"size": 6}), "spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5"),
+        (json!({"size": "x"}), r#"spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#),
+        (json!({"either": {"b": 1}}), r#""spec.either" must validate at least one schema (anyOf)"#),
+    ] {
+        let refused = asked(&client, ("POST", "/apis/ex.io/v1/olds"), Some(&object("b", spec)), 422).await?;
+        assert!(refused["message"].as_str().is_some_and(|told| told.contains(why)), "{refused}");
+    }
+    Ok(())
+}
+
+/// A float is judged as one, although it is stored as an integer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whole_floats_are_judged_as_floats() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let mut scaled = definition("a.ex.io", "things", "v1", 0);
+    let integer = json!({"type": "integer", "maximum": 100});
+    let spec = json!({"type": "object", "properties": {"replicas": integer, "n": integer, "text": {"type": "string"}}});
+    scaled["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": spec}});
+    scaled["spec"]["versions"][0]["subresources"] =
+        json!({"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    asked(&client, ("POST", DEFINITIONS), Some(&scaled), 201).await?;
+    served(&client, "/apis/a.ex.io/v1/things").await?;
+    let object = |name: &str, spec: Value| json!({"apiVersion": "a.ex.io/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec});
+    for (spec, why) in [
+        (json!({"n": 3e6}), "spec.n: Invalid value: 3e+06: spec.n in body should be less than or equal to 100"),
+        (json!({"text": 2.0}), r#"spec.text: Invalid value: "number": spec.text in body must be of type string: "number""#),
+        (json!({"replicas": 2.0}), ".spec.replicas accessor error: 2 is of the type float64, expected int64"),
+    ] {
+        let refused = asked(&client, ("POST", "/apis/a.ex.io/v1/things"), Some(&object("b", spec)), 422).await?;
+        assert!(refused["message"].as_str().is_some_and(|told| told.contains(why)), "{refused}");
+    }
+    asked(&client, ("POST", "/apis/a.ex.io/v1/things"), Some(&object("a", json!({"n": 7.0}))), 201).await?;
+    let answer = client.ask(&Request { method: "GET", target: "/apis/a.ex.io/v1/things/a", body: None }).await?;
+    assert!(String::from_utf8_lossy(&answer.body).contains(r#""spec":{"n":7}"#), "{}", String::from_utf8_lossy(&answer.body));
+    Ok(())
+}
+
 /// Creates a definition that is as large as etcd takes it, but for less than a condition has.
 async fn create_largest(client: &Client, group: &str) -> Outcome {
     let small = asked(client, ("POST", &format!("{DEFINITIONS}?dryRun=All")), Some(&definition(group, "things", "v1", 0)), 201).await?;

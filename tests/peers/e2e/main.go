@@ -1,4 +1,4 @@
-// The part e2e.test: Kubernetes' own end-to-end suites of API machinery, workloads, accounts and kubectl, as one program. Flags are those of Kubernetes' e2e.test
+// The part e2e.test: Kubernetes' own end-to-end suites of API machinery, workloads, accounts, kubectl, and of what else is only an API, as one program. Flags are those of Kubernetes' e2e.test
 // (--kubeconfig, --provider=skeleton, --ginkgo.focus, --ginkgo.skip …).
 package main
 
@@ -20,8 +20,14 @@ import (
 
 	_ "k8s.io/kubernetes/test/e2e/apimachinery"
 	_ "k8s.io/kubernetes/test/e2e/apps"
+	_ "k8s.io/kubernetes/test/e2e/architecture"
 	_ "k8s.io/kubernetes/test/e2e/auth"
+	_ "k8s.io/kubernetes/test/e2e/common"
+	_ "k8s.io/kubernetes/test/e2e/instrumentation"
 	_ "k8s.io/kubernetes/test/e2e/kubectl"
+	_ "k8s.io/kubernetes/test/e2e/network"
+	_ "k8s.io/kubernetes/test/e2e/scheduling"
+	_ "k8s.io/kubernetes/test/e2e/storage"
 
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init"
 	_ "k8s.io/kubernetes/test/e2e/framework/node/init"

@@ -230,14 +230,18 @@ impl<'a> RawVersion<'a> {
     fn resolved(&self, spec: &RawSpec<'a>) -> Version<'a> {
         let subresources = self.common.subresources.as_ref().or(spec.common.subresources.as_ref());
         let selectable = self.common.selectable_fields.as_ref().or(spec.common.selectable_fields.as_ref());
-        let schema = self.schema.open_api.or(spec.validation.open_api).filter(|_| !spec.preserve_unknown_fields);
+        let schema = self.schema.open_api.or(spec.validation.open_api);
         let columns = self.common.additional_printer_columns.as_ref().or(spec.common.additional_printer_columns.as_ref());
         let label = |field: &RawSelectable| field.path.strip_prefix('.').unwrap_or(&field.path).to_owned();
         Version {
             name: self.name.clone(),
             served: self.served,
             deprecation: self.deprecated.then(|| self.deprecation_warning.clone()),
-            schema: schema.map(|schema| Schema { text: schema.get(), structural: OnceCell::new() }),
+            schema: schema.map(|schema| Schema {
+                text: schema.get(),
+                preserves: spec.preserve_unknown_fields,
+                structural: OnceCell::new(),
+            }),
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
             scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),
