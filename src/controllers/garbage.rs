@@ -7,9 +7,10 @@ mod act;
 mod decide;
 mod follow;
 mod index;
+mod report;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -35,6 +36,7 @@ use follow::{Batch, Change, follow};
 use index::{Absent, Index, Slot};
 use model::{Epoch, Object, ResourceId, Revision, shard::hash};
 use registry::{Resource, ServedResources};
+use report::Absentees;
 use retry::{Backoff, Reminder};
 
 /// Objects that are worked on at once: the embedded store commits together what comes together.
@@ -61,6 +63,7 @@ struct Shared {
     kinds: Kinds,
     index: Mutex<Index>,
     absent: Mutex<Absent>,
+    absentees: Absentees,
     followed: Mutex<Vec<Followed>>,
     /// Objects that wait for their dependents, or have waited and are not gone, by the hash of their uid: a dependent may name one that is elsewhere.
     waiting: Mutex<HashMap<u64, Work>>,
@@ -84,12 +87,18 @@ pub(super) async fn run(controllers: Arc<Controllers>) {
         kinds: Kinds::default(),
         index: Mutex::default(),
         absent: Mutex::default(),
+        absentees: Absentees::default(),
         followed: Mutex::default(),
         waiting: Mutex::default(),
         taken_in: Notify::new(),
     };
+    tokio::join!(collect(&shared, &mut batches, sender), shared.report());
+}
+
+/// Takes in what changes, and has it looked at, for ever.
+async fn collect(shared: &Shared, batches: &mut mpsc::Receiver<Batch>, sender: mpsc::Sender<Batch>) {
     let mut collector =
-        Collector { shared: &shared, queue: Queue::new(BACKOFF), slots: HashMap::new(), followers: JoinSet::new(), sender, served: None };
+        Collector { shared, queue: Queue::new(BACKOFF), slots: HashMap::new(), followers: JoinSet::new(), sender, served: None };
     collector.refresh();
     let mut running = FuturesUnordered::new();
     let (began, mut is_complete) = (Instant::now(), false);
@@ -101,7 +110,6 @@ pub(super) async fn run(controllers: Arc<Controllers>) {
             && running.len() < WORKERS
             && let Some(work) = collector.queue.take(Instant::now())
         {
-            let shared = &shared;
             running.push(async move {
                 let done = shared.look(&work).await;
                 (work, done)
@@ -224,7 +232,8 @@ impl Collector<'_> {
         {
             let mut index = self.shared.index.lock();
             if let Some(before) = before {
-                let left = old.owner_references.iter().filter(|reference| !decide::names(&new, &reference.uid));
+                let named: HashSet<&str> = new.owner_references.iter().map(|reference| &*reference.uid).collect();
+                let left = old.owner_references.iter().filter(|reference| !named.contains(&*reference.uid));
                 left.for_each(|reference| index.remove(&reference.uid, slot, before));
             }
             new.owner_references.iter().for_each(|reference| index.insert(&reference.uid, slot, after));
@@ -232,7 +241,8 @@ impl Collector<'_> {
         for reference in unblocked(&old, &new) {
             self.look_at_owner(reference);
         }
-        let is_changed = new.owner_references.iter().any(|reference| !old.owner_references.contains(reference));
+        let known: HashSet<&OwnerReference> = old.owner_references.iter().collect();
+        let is_changed = new.owner_references.iter().any(|reference| !known.contains(reference));
         if is_changed && !self.shared.has_its_owners(&new, after.namespace()) {
             self.look_at(slot, after);
         }

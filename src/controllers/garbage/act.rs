@@ -1,6 +1,6 @@
 //! Does with an object what was decided about it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
@@ -188,7 +188,7 @@ impl Shared {
         let resources = self.controllers.resources.load_full();
         let resource = self.kinds.find(&resources, &reference.api_version, &reference.kind).ok_or(Unknown::Kind)?;
         if resource.served.namespaced && namespace.is_empty() {
-            self.report(item, reference, &resource).await;
+            self.absentees.add(reference, &resource, item.resource, item.object);
             return Err(Unknown::InNoNamespace);
         }
         let place = place_of_owner(&resource, namespace, &reference.name);
@@ -204,16 +204,17 @@ impl Shared {
         if let Some(owner) = found.and_then(|owner| state(&Metadata::of_tree(&owner))) {
             return Ok(owner);
         }
-        self.report(item, reference, &resource).await;
+        self.absentees.add(reference, &resource, item.resource, item.object);
         self.absent.lock().missed(reference, if resource.served.namespaced { namespace } else { "" });
         Ok(Owner::Dangling)
     }
 
     /// Takes owners out of an object.
     async fn forget(&self, resource: &Arc<Resource>, object: &Arc<Object>, uids: &[String]) -> Result<(), WriteError> {
+        let uids: HashSet<&str> = uids.iter().map(String::as_str).collect();
         let left = |metadata: &Value| {
             let all = metadata["ownerReferences"].as_array()?;
-            let left: Vec<&Value> = all.iter().filter(|entry| !uids.iter().any(|uid| entry["uid"] == uid.as_str())).collect();
+            let left: Vec<&Value> = all.iter().filter(|entry| !entry["uid"].as_str().is_some_and(|uid| uids.contains(uid))).collect();
             let owners = if left.is_empty() { Value::Null } else { json!(left) };
             (left.len() < all.len()).then(|| json!({"ownerReferences": owners}))
         };
@@ -288,26 +289,6 @@ impl Shared {
         options.resource_version = None;
         self.controllers.writer.delete(&place, &options, None).await.map(drop)
     }
-
-    /// Tells with an Event that the owner is there, but in a namespace where it cannot be one.
-    async fn report(&self, item: &Item<'_>, reference: &OwnerReference, resource: &Arc<Resource>) {
-        let owner = model::shard::hash(&reference.uid);
-        let is_elsewhere = resource
-            .handle
-            .published
-            .known()
-            .snapshot
-            .store
-            .scan(b"", b"")
-            .any(|object| object.uid_hash == owner && object.namespace() != item.object.namespace() && !object.namespace().is_empty());
-        let Some(events) = self.controllers.built_in("", "events").filter(|_| is_elsewhere) else { return };
-        let event = invalid_namespace(item, reference, &self.controllers.writer.now(), &uuid::Uuid::new_v4().simple().to_string());
-        let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        // The object may be in a namespace that is about to go: then nobody is told.
-        if let Err(error) = self.controllers.create(&events, &namespace, &event).await {
-            tracing::debug!(%error, "an Event about an owner cannot be written");
-        }
-    }
 }
 
 /// An object that is looked at.
@@ -315,27 +296,4 @@ struct Item<'i> {
     resource: &'i Arc<Resource>,
     object: &'i Arc<Object>,
     metadata: &'i Metadata,
-}
-
-/// The Event that kube-controller-manager writes about such an owner.
-fn invalid_namespace(item: &Item<'_>, reference: &OwnerReference, now: &str, suffix: &str) -> Value {
-    let (served, object) = (&item.resource.served, item.object);
-    let (namespace, component) = (object.namespace(), "garbage-collector-controller");
-    let OwnerReference { api_version, kind, name, uid, .. } = reference;
-    let identity = format!("[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]");
-    let mut involved = json!({"kind": served.kind, "apiVersion": served.api_version(), "name": object.name(), "uid": item.metadata.uid});
-    if !namespace.is_empty() {
-        involved["namespace"] = namespace.into();
-    }
-    json!({
-        "metadata": {
-            "name": format!("{}.{}", object.name(), &suffix[..16]),
-            "namespace": if namespace.is_empty() { "default" } else { namespace },
-        },
-        "involvedObject": involved,
-        "reason": "OwnerRefInvalidNamespace",
-        "message": format!("ownerRef {identity} does not exist in namespace {}", go::quote::quoted(namespace)),
-        "source": {"component": component}, "reportingComponent": component, "reportingInstance": "",
-        "type": "Warning", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
-    })
 }
