@@ -210,14 +210,15 @@ def clean_up(program, peers, arguments, bug=""):
 
 
 def cleaning(copy, peers):
-    """Has the comparison catch what is planted in the controllers; one after the other, for each has four servers."""
+    """Has the comparison catch what is planted in the controllers; kube-controller-manager's side is recorded once."""
     plant(copy, CLEAN_UP_BUGS)
     program, failed = build(copy, ["build", "--bin", "watchcache"], "watchcache"), 0
-    sound = clean_up(program, peers, ["--stories", *GRAPHS, "--hand-overs", "3"])
+    theirs = os.path.join(copy, "recorded.json")
+    sound = clean_up(program, peers, ["--stories", *GRAPHS, "--hand-overs", "3", "--record", theirs])
     if sound.returncode != 0:
         sys.exit(f"the comparison fails without any bug:\n{sound.stdout}{sound.stderr}")
     for number, (name, *_, arguments) in enumerate(CLEAN_UP_BUGS):
-        run = clean_up(program, peers, arguments, number)
+        run = clean_up(program, peers, [*arguments, "--recorded", theirs], number)
         why = [line.strip()[:160] for line in (run.stdout + run.stderr).splitlines() if "differ" in line or " is after " in line or "wrong" in line]
         is_caught = run.returncode != 0 and bool(why)
         print(f"caught   {name} ({' '.join(arguments)}: {why[0]})" if is_caught else f"SURVIVED {name}: {run.stdout}{run.stderr}", flush=True)

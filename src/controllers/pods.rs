@@ -105,7 +105,7 @@ impl<'c> Collector<'c> {
             .collect();
         let now = Instant::now();
         let mut named = HashSet::new();
-        let (mut finished, mut going): (Vec<&Arc<Object>>, Vec<(Arc<Object>, Reason)>) = (Vec::new(), Vec::new());
+        let (mut finished, mut going) = (Vec::new(), Vec::new());
         for (count, pod) in pods.store.scan(b"", b"").enumerate() {
             if count % PODS_AT_ONCE == PODS_AT_ONCE - 1 {
                 tokio::task::yield_now().await;

@@ -2,7 +2,8 @@
 """What kube-controller-manager cleans up, done by it on a kube-apiserver and by watchcache alone: the same stories and the same random graphs of owners on both, and what
 is left must be the same.
 
-    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--story NAME]… [--graphs N] [--seed S] [--kill] [--hand-overs N] [--beside SECONDS] [--flag FLAG]
+    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--story NAME]… [--graphs N] [--seed S] [--kill] [--hand-overs N] [--beside SECONDS] [--record FILE | --recorded FILE]
+                                 [--flag FLAG]
 
 PEERS has etcd, kube-apiserver and kube-controller-manager, as tests/peers/build.sh makes them. Needs openssl. PORT (default 21890) is the first of five on loopback.
 
@@ -13,6 +14,7 @@ PEERS has etcd, kube-apiserver and kube-controller-manager, as tests/peers/build
 --hand-overs  a kube-controller-manager's Lease is taken and released so often: nothing is done while it is held
 --beside      for so long, a kube-controller-manager is started on watchcache and stopped, killed, told to end or left to work, again and again: nothing is done here while it
               has its Lease, be it silent, and all of it once, by one of the two
+--record FILE what kube-apiserver's side came to is written there; --recorded FILE: that is compared with, and only watchcache is started
 --kill        kill -9 for watchcache in the middle of each step, and a start again
 Left out are uids, revisions and times."""
 
@@ -135,11 +137,13 @@ def story_on(story, server):
     return seen, time.time() - since
 
 
-def compared(begun):
+def compared(begun, known):
     """How many stories differ."""
     wrong = 0
     for story, both in begun:
-        (ours, took), (theirs, needed) = (one.result() for one in both)
+        (ours, took), *other = (one.result() for one in both)
+        (theirs, needed), = other or [known["stories"][story.__name__]]
+        known["stories"][story.__name__] = theirs, needed
         is_right = ours == theirs and isinstance(ours, list)
         wrong += not is_right
         print(f"{story.__name__}: {'the same' if is_right else 'differs'}, {took:.1f} s and {needed:.1f} s", flush=True)
@@ -363,18 +367,18 @@ def run(stage, servers, batch, kill):
     return left
 
 
-def graphs(stage, servers, count, seed, kill):
+def graphs(stage, servers, count, seed, kill, known):
     """What comes first when much happens at once is chance, on both: what differs is done again, and one outcome at least must be of both."""
     wrong, again = 0, 0
     for first in range(0, count, BATCH):
         batch = [Graph(number, random.Random(f"{seed}/{number}")) for number in range(first, min(first + BATCH, count))]
-        outcomes = {graph.number: ([], []) for graph in batch}
+        outcomes = {graph.number: ([], known["graphs"].setdefault(f"{seed}/{graph.number}", [])) for graph in batch}
         left = batch
         for attempt in range(ATTEMPTS):
             if not left:
                 break
             again += len(left) if attempt else 0
-            for of, seen in zip(range(2), run(stage, servers, left, kill)):
+            for of, seen in enumerate(run(stage, servers, left, kill)):
                 for number, outcome in seen.items():
                     outcomes[number][of].append(outcome)
             left = [graph for graph in left if not any(outcome in outcomes[graph.number][1] for outcome in outcomes[graph.number][0])]
@@ -397,7 +401,7 @@ class Stage:
 
     def __init__(self, peers, watchcache, flags):
         self.peers, self.watchcache, self.flags = peers, watchcache, flags
-        self.dir, self.children, self.ours = tempfile.mkdtemp(), [], None
+        self.dir, self.children, self.ours, self.manager = tempfile.mkdtemp(), [], None, None
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -425,18 +429,15 @@ class Stage:
                            "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": self.path("ca.crt")}}],
                            "users": [{"name": "u", "user": {"token": TOKEN}}]}, file)
 
-    def begin(self):
+    def begin(self, is_recorded):
+        """Starts the servers; when the other side is recorded only ours."""
         self.certificates()
-        url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
-        self.start("etcd", f"{self.peers}/etcd", "--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
-                   f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}")
-        tls = ["--tls-cert-file=srv.crt", "--tls-private-key-file=srv.key", "--bind-address=127.0.0.1", "--token-auth-file=tokens.csv", "--authorization-mode=RBAC"]
-        self.start("kube-apiserver", f"{self.peers}/kube-apiserver", *tls, f"--etcd-servers={url}", f"--secure-port={THEIRS}", "--advertise-address=127.0.0.1",
-                   "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
-                   "--service-cluster-ip-range=10.0.0.0/16", "--enable-priority-and-fairness=false", "--disable-admission-plugins=ServiceAccount", "--cert-dir=certs")
-        self.tls = tls
+        self.tls = ["--tls-cert-file=srv.crt", "--tls-private-key-file=srv.key", "--bind-address=127.0.0.1", "--token-auth-file=tokens.csv", "--authorization-mode=RBAC"]
         self.serve()
-        servers = [Server("watchcache", OURS, self.path("ca.crt")), Server("kube-apiserver", THEIRS, self.path("ca.crt"))]
+        servers = [Server("watchcache", OURS, self.path("ca.crt"))]
+        if not is_recorded:
+            self.serve_theirs()
+            servers.append(Server("kube-apiserver", THEIRS, self.path("ca.crt")))
         for server in servers:
             deadline = time.time() + 180
             while server.ask("GET", "/readyz")[1] != "ok":
@@ -447,9 +448,19 @@ class Stage:
                 server.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
             for plural in ["things", "worlds"]:
                 server.until(f"/apis/ex.io/v1/{plural}", lambda found: found)
-        self.manager = self.manage("kube-controller-manager", THEIRS, "--leader-elect=false")
-        servers[1].until(f"{CORE}/default/serviceaccounts/default", lambda found: found)
+        if not is_recorded:
+            self.manager = self.manage("kube-controller-manager", THEIRS, "--leader-elect=false")
+        for server in servers:
+            server.until(f"{CORE}/default/serviceaccounts/default", lambda found: found)
         return servers
+
+    def serve_theirs(self):
+        url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
+        self.start("etcd", f"{self.peers}/etcd", "--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
+                   f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}")
+        self.start("kube-apiserver", f"{self.peers}/kube-apiserver", *self.tls, f"--etcd-servers={url}", f"--secure-port={THEIRS}", "--advertise-address=127.0.0.1",
+                   "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
+                   "--service-cluster-ip-range=10.0.0.0/16", "--enable-priority-and-fairness=false", "--disable-admission-plugins=ServiceAccount", "--cert-dir=certs")
 
     def manage(self, name, server, *flags):
         """Starts a kube-controller-manager for the server at this port."""
@@ -469,12 +480,14 @@ class Stage:
 
     def pause(self, servers):
         """Nobody acts: graphs are made whole first. Ours believes that a kube-controller-manager holds its Lease."""
-        self.manager.send_signal(signal.SIGSTOP)
+        if self.manager:
+            self.manager.send_signal(signal.SIGSTOP)
         self.hold(servers[0], "compare", "controllers/left-to-kube-controller-manager")
 
     def resume(self, servers):
         self.hold(servers[0], "", "controllers")
-        self.manager.send_signal(signal.SIGCONT)
+        if self.manager:
+            self.manager.send_signal(signal.SIGCONT)
 
     def hold(self, server, holder, check):
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -509,27 +522,36 @@ def main():
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--hand-overs", type=int, default=0)
     parser.add_argument("--beside", type=int, default=0)
+    parser.add_argument("--record", type=os.path.abspath)
+    parser.add_argument("--recorded", type=os.path.abspath)
     parser.add_argument("--flag", action="append", default=[], help="one more flag of watchcache")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     stage = Stage(os.path.abspath(options.peers), os.path.abspath(options.watchcache), options.flag)
+    known = {"stories": {}, "graphs": {}}
+    if options.recorded:
+        with open(options.recorded) as file:
+            known = json.load(file)
     try:
-        servers = stage.begin()
+        servers = stage.begin(options.recorded)
         wrong = 0
         # All at once, for most of the time kube-controller-manager waits.
         threads = concurrent.futures.ThreadPoolExecutor(2 * len(STORIES))
         begun = [(story, [threads.submit(story_on, story, server) for server in servers]) for story in STORIES if options.stories or story.__name__ in options.story]
         if options.kill or options.hand_overs or options.beside:
-            wrong += compared(begun)
+            wrong += compared(begun, known)
             begun = []
         wrong += hand_overs(stage, servers[0], options.hand_overs)
         wrong += beside(stage, servers[0], options.beside, options.seed)
-        wrong += graphs(stage, servers, options.graphs, options.seed, options.kill)
-        wrong += compared(begun)
+        wrong += graphs(stage, servers, options.graphs, options.seed, options.kill, known)
+        wrong += compared(begun, known)
+        if options.record:
+            with open(options.record, "w") as file:
+                json.dump(known, file)
         if wrong:
             raise SystemExit(f"{wrong} differ")
     except SystemExit:
-        for name in ["watchcache", "kube-controller-manager"]:
+        for name in ["watchcache", "kube-controller-manager"][:1 if options.recorded else 2]:
             with open(stage.path(f"{name}.log"), errors="replace") as file:
                 print(f"{name}:", *(line[:300] for line in file.read().splitlines()[-5:]), sep="\n ", file=sys.stderr)
         raise

@@ -44,6 +44,8 @@ const RETRY: Outcome = Outcome { after: After::Retry, look_at: Vec::new() };
 enum Unknown {
     /// Nothing is served of its kind, yet.
     Kind,
+    /// It is there, and has not been taken in: nobody would notice when it goes.
+    NotYet,
     /// It would be in a namespace, and the dependent is in none: that is never so.
     InNoNamespace,
     Failed(WriteError),
@@ -95,15 +97,16 @@ impl Shared {
     /// Waits until all is taken in that was written before this version of the object: who became its dependent before it was deleted is known then.
     async fn settled(&self, item: &Item<'_>) -> Result<(), WriteError> {
         let followed = self.followed.lock().clone();
-        for (slot, followed) in followed.iter().enumerate() {
+        for (slot, followed) in followed.iter().enumerate().filter(|(_, followed)| followed.is_served) {
             let (resource, revision) = (&followed.resource, item.object.revision);
             // Each etcd has revisions of its own.
             let is_comparable = Arc::ptr_eq(resource.handle.published.fed(), item.resource.handle.published.fed());
             let known = if is_comparable { self.controllers.caught_up(resource, revision).await? } else { resource.source().known() };
             let (epoch, applied) = (known.snapshot.epoch, known.snapshot.applied);
             let is_taken_in = || {
-                let taken_in = self.followed.lock().get(slot).and_then(|followed| followed.taken_in);
-                taken_in.is_some_and(|(of, up_to)| of == epoch && (up_to >= applied || is_comparable && up_to >= revision))
+                let now = self.followed.lock().get(slot).map(|followed| (followed.is_served, followed.taken_in));
+                let is_enough = |(of, up_to)| of == epoch && (up_to >= applied || is_comparable && up_to >= revision);
+                now.is_none_or(|(is_served, taken_in)| !is_served || taken_in.is_some_and(is_enough))
             };
             let waiting = async {
                 loop {
@@ -158,7 +161,7 @@ impl Shared {
         for reference in &item.metadata.owner_references {
             match self.owner(item, reference).await {
                 Ok(owner) => owners.push(owner),
-                Err(Unknown::Kind) => return Ok(RETRY),
+                Err(Unknown::Kind | Unknown::NotYet) => return Ok(RETRY),
                 Err(Unknown::InNoNamespace) => return Ok(REST),
                 Err(Unknown::Failed(error)) => return Err(error),
             }
@@ -186,7 +189,9 @@ impl Shared {
             return Ok(Owner::Dangling);
         }
         let resources = self.controllers.resources.load_full();
-        let resource = self.kinds.find(&resources, &reference.api_version, &reference.kind).ok_or(Unknown::Kind)?;
+        let Some(resource) = self.kinds.find(&resources, &reference.api_version, &reference.kind) else {
+            return self.former_owner(reference, namespace).await;
+        };
         if resource.served.namespaced && namespace.is_empty() {
             self.absentees.add(reference, &resource, item.resource, item.object);
             return Err(Unknown::InNoNamespace);
@@ -196,17 +201,27 @@ impl Shared {
             let is_it = metadata.uid == reference.uid;
             is_it.then(|| if metadata.waits_for(FOREGROUND) { Owner::Waiting } else { Owner::Solid })
         };
-        let cached = self.controllers.cached(&place).and_then(|owner| state(&Metadata::of(&owner)?));
-        if let Some(owner) = cached {
-            return Ok(owner);
+        let cached = self.controllers.cached(&place).and_then(|owner| Some((state(&Metadata::of(&owner)?)?, owner)));
+        if let Some((owner, object)) = cached {
+            return if self.has_taken_in(&resource, &object) { Ok(owner) } else { Err(Unknown::NotYet) };
         }
         let found = if reference.name.is_empty() { None } else { self.controllers.writer.newest(&place).await? };
-        if let Some(owner) = found.and_then(|owner| state(&Metadata::of_tree(&owner))) {
-            return Ok(owner);
+        if found.and_then(|owner| state(&Metadata::of_tree(&owner))).is_some() {
+            return Err(Unknown::NotYet);
         }
         self.absentees.add(reference, &resource, item.resource, item.object);
         self.absent.lock().missed(reference, if resource.served.namespaced { namespace } else { "" });
         Ok(Owner::Dangling)
+    }
+
+    /// The same of an owner whose kind is not served any more: it may have gone with its definition. While it is stored, nothing is known of it.
+    async fn former_owner(&self, reference: &OwnerReference, namespace: &str) -> Result<Owner, Unknown> {
+        let resource =
+            self.formerly(reference).filter(|resource| !resource.served.namespaced || !namespace.is_empty()).ok_or(Unknown::Kind)?;
+        match self.controllers.writer.newest(&place_of_owner(&resource, namespace, &reference.name)).await? {
+            Some(owner) if Metadata::of_tree(&owner).uid == reference.uid => Err(Unknown::Kind),
+            _ => Ok(Owner::Dangling),
+        }
     }
 
     /// Takes owners out of an object.
