@@ -385,7 +385,7 @@ def bootstrap(server):
 
     server.made(maps, named("cluster-info", data={"kubeconfig": "content", "jws-kubeconfig-aaaaaa": "of nobody", "mine": "x"}))
     token("abcdef")
-    token("bcdefg", expiration=at(6))
+    token("bcdefg", expiration=at(20))
     token("cdefgh", usage_bootstrap_signing="no", expiration=at(3600))
     token("defghi", kind="Opaque", expiration=at(-60))
     token("efghij", expiration=at(-60))
