@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh SERVER [PART…]: curl and clients of other languages against the server, without and with TLS; a part is curl, python, node or java, all without one; or operators:
-# those that WATCHCACHE_OPERATORS names, programs that get a kubeconfig (tests/clients/go/operator, kube-rs-operator of tests/clients/kube-rs).
+# those that WATCHCACHE_OPERATORS names, programs that get a kubeconfig (tests/clients/go/operator).
 #
 # Each prints one line for each check. What the clients are made of comes from package registries into target/clients: nothing else is touched. Needs bash,
 # curl, openssl, python3, npm, a JDK of 17 or later and Maven; what cannot be had fails. The server is started twice on free ports of loopback: as README does,
