@@ -87,6 +87,8 @@ def accounts(server):
     server.patched(authorities, {"data": {"ca.crt": "wrong", "more": "x"}, "metadata": {"annotations": {"kubernetes.io/description": None, "mine": "y"}}})
     mended = server.until(authorities, is_there)
     seen += [sorted(mended["data"]), mended["metadata"]["annotations"]]
+    server.patched(authorities, {"data": {"ca.crt": "wrong"}})
+    server.until(authorities, is_there)
     server.deleted(authorities)
     server.until(authorities, is_there)
     secret = {"type": "kubernetes.io/service-account-token"}
