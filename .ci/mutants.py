@@ -205,7 +205,7 @@ def fed(copy, faults, peers):
 
 def clean_up(program, peers, arguments, bug=""):
     """Has a server with one bug, or with none, clean up beside a kube-controller-manager."""
-    env = dict(os.environ, WATCHCACHE_SEEDED_BUG=str(bug), PATIENCE="200" if "lost_pods" in arguments or bug == "" else "25")
+    env = dict(os.environ, WATCHCACHE_SEEDED_BUG=str(bug), PATIENCE="200" if "lost_pods" in arguments or bug == "" else "60")
     compare = os.path.join(ROOT, "tests", "controllers", "compare.py")
     return subprocess.run([compare, peers, program, *arguments], env=env, capture_output=True, text=True, timeout=1800)
 
