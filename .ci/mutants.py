@@ -3,6 +3,7 @@
 
 Usage: .ci/mutants.py [COPY_DIR]   (default: target/mutants)
        .ci/mutants.py [COPY_DIR] --histories FAULTS PEERS   the bugs of a server that a kube-apiserver feeds: FAULTS is the program watchcache-faults, PEERS has etcd and kube-apiserver
+       .ci/mutants.py [COPY_DIR] --clean-up PEERS   the bugs of the controllers, which tests/controllers/compare.py must catch: PEERS has etcd, kube-apiserver and kube-controller-manager
 Ends with 1 when a bug survives, or when a bug's text is no longer in the source (then mend this list).
 
 All bugs are planted at once, each behind a question to the environment, so the copy is compiled once: where a bug's text says BUG, it asks whether it is the one
@@ -67,6 +68,63 @@ FED_BUGS = [
      "        Ok(Told::Put(_) | Told::Gone(_)) => Progress::News(from),"),
 ]
 
+# The same of the controllers, which tests/controllers/compare.py must catch, with these arguments.
+GRAPHS = ["--graphs", "50", "--seed", "3"]
+CLEAN_UP_BUGS = [
+    ("an owner that waits for its dependents is kept by one that has another owner too", "src/controllers/garbage/decide.rs",
+     ".filter(|(_, owner)| **owner != Owner::Solid);", ".filter(|(_, owner)| if BUG { **owner == Owner::Dangling } else { **owner != Owner::Solid });",
+     ["--story", "foreground_blocks"]),
+    ("a circle waits for itself", "src/controllers/garbage/decide.rs", "unblocks: dependents.one_waits }", "unblocks: dependents.one_waits && !BUG }", ["--story", "circle"]),
+    ("what has dependents goes before them in a foreground deletion", "src/controllers/garbage/decide.rs", "if dependents.any {", "if dependents.any && !BUG {", GRAPHS),
+    ("a dependent whose finalizer says orphan takes its own dependents along", "src/controllers/garbage/decide.rs",
+     "() if has_finalizer(ORPHAN) => Propagation::Orphan,", "() if has_finalizer(ORPHAN) && !BUG => Propagation::Orphan,", GRAPHS),
+    ("every dependent blocks", "src/controllers/garbage/decide.rs",
+     "reference.uid == owner_uid && reference.block_owner_deletion == Some(true))", "reference.uid == owner_uid && (BUG || reference.block_owner_deletion == Some(true)))",
+     ["--story", "foreground_blocks"]),
+    ("an owner of the same name is the owner", "src/controllers/garbage/act.rs", "let is_it = metadata.uid == reference.uid;", "let is_it = BUG || metadata.uid == reference.uid;",
+     GRAPHS),
+    ("an owner in any namespace is the owner", "src/controllers/garbage/act.rs", "self.absentees.add(reference, &resource, item.resource, item.object);\n        self.absent",
+     "if !BUG { self.absentees.add(reference, &resource, item.resource, item.object); }\n        self.absent", ["--story", "wrong_owners"]),
+    ("owners that are gone stay in the list of one that has another", "src/controllers/garbage/act.rs",
+     "Action::Forget(uids) => self.forget(", "Action::Forget(_) if BUG => {}\n            Action::Forget(uids) => self.forget(", GRAPHS),
+    ("all owners are forgotten with one", "src/controllers/garbage/act.rs", "is_some_and(|uid| uids.contains(uid))).collect();",
+     "is_some_and(|uid| BUG || uids.contains(uid))).collect();", GRAPHS),
+    ("who is orphaned is let go without its dependents", "src/controllers/garbage/act.rs",
+     "let mut let_go = stream::iter(self.dependents(item))", "let mut let_go = stream::iter(if BUG { Vec::new() } else { self.dependents(item) })", ["--story", "orphans"]),
+    ("what goes leaves its dependents alone", "src/controllers/garbage.rs", "let dependents = self.look_at_dependents(object);",
+     "let dependents = if BUG { 0 } else { self.look_at_dependents(object) };", ["--story", "cascades"]),
+    ("an owner does not learn that its last dependent is gone", "src/controllers/garbage.rs",
+     "let waiting = self.shared.waiting.lock().get(&hash(&reference.uid)).cloned();", "let waiting = self.shared.waiting.lock().get(&hash(&reference.uid)).filter(|_| !BUG).cloned();",
+     ["--story", "foreground_blocks"]),
+    ("a dependent counts as one after it names another owner", "src/controllers/garbage.rs",
+     "left.for_each(|reference| index.remove(&reference.uid, slot, before));", "left.for_each(|reference| if !BUG { index.remove(&reference.uid, slot, before) });", GRAPHS),
+    ("a change of owners is not looked at", "src/controllers/garbage.rs", "if is_changed && self.is_complete && !", "if is_changed && !BUG && self.is_complete && !", GRAPHS),
+    ("a definition that is gone is waited for", "src/controllers/garbage.rs", "left.is_served = false;", "left.is_served = BUG;", ["--story", "definition_goes"]),
+    ("what is let go wakes nobody who waits", "src/controllers/garbage.rs", "for reference in unblocked(&old, &new) {", "for reference in unblocked(&old, &new).filter(|_| !BUG) {",
+     GRAPHS),
+    ("everything else goes while there are Pods", "src/controllers/namespace_deletion/content.rs", "if left.objects > 0 {\n            // The", "if left.objects > 0 && !BUG {\n            // The",
+     ["--story", "namespace_with_pods"]),
+    ("a namespace goes before its content", "src/controllers/namespace_deletion.rs", "if estimate > 0 {", "if estimate > 0 && !BUG {", ["--story", "namespace_with_finalizers"]),
+    ("a namespace loses the finalizers of others", "src/controllers/namespace_deletion.rs", ".filter(|finalizer| **finalizer != FINALIZER).collect();",
+     ".filter(|finalizer| **finalizer != FINALIZER && !BUG).collect();", ["--story", "namespace_with_owner_finalizer"]),
+    ("finalizers are not told of", "src/controllers/namespace_deletion/content.rs", "*found.finalizers.entry(finalizer).or_default() += count;",
+     "if !BUG { *found.finalizers.entry(finalizer).or_default() += count; }", ["--story", "namespace_that_stays"]),
+    ("a token Secret is anybody's of the name", "src/controllers/tokens.rs", "uid.is_empty() || metadata.uid == uid;", "BUG || uid.is_empty() || metadata.uid == uid;",
+     ["--story", "token_secrets"]),
+    ("a spoiled authority stays", "src/controllers/root_ca.rs", 'is_described && map["data"] == json!({MEMBER: authorities})', 'is_described && (BUG || map["data"] == json!({MEMBER: authorities}))',
+     ["--story", "accounts"]),
+    ("a job that failed stays", "src/controllers/time/jobs.rs", 'Some("Complete" | "Failed"))', 'Some(kind @ ("Complete" | "Failed")) if !BUG || kind == "Complete")', ["--story", "jobs"]),
+    ("a denied request stays as long as one that waits", "src/controllers/time/requests.rs", '"Approved" | "Denied" | "Failed" => DONE,',
+     '"Denied" if BUG => PENDING,\n            "Approved" | "Denied" | "Failed" => DONE,', ["--story", "requests"]),
+    ("a token whose time nobody can read stays", "src/controllers/time/bootstrap_tokens.rs", "Some(moment(&text.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH))",
+     "if BUG { moment(&text.into()) } else { Some(moment(&text.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH)) }", ["--story", "bootstrap"]),
+    ("signatures of tokens that are gone stay", "src/controllers/signer.rs", "!tokens.contains_key(*id)", "!BUG && !tokens.contains_key(*id)", ["--story", "bootstrap"]),
+    ("Pods of nodes that are gone are not told why", "src/controllers/pods.rs", "if reason == Reason::Orphaned {", "if reason == Reason::Orphaned && !BUG {", ["--story", "lost_pods"]),
+    ("a node is out of service although it is ready", "src/controllers/pods.rs", "!is_ready && taints", "(BUG || !is_ready) && taints", ["--story", "lost_pods"]),
+    ("the controllers go on while a kube-controller-manager has its Lease", "src/controllers/keeping.rs", "if now == Standing::Ours {", "if now == Standing::Ours || BUG && now != Standing::Undecided {",
+     ["--hand-overs", "3"]),
+]
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -88,7 +146,7 @@ def plant(copy, bugs):
             text = f.read()
         with open(os.path.join(copy, name), "w") as f:
             f.write(re.sub(versions, r"\g<0>+seeded", text))
-    for number, (name, path, old, new) in enumerate(bugs):
+    for number, (name, path, old, new, *_) in enumerate(bugs):
         file = os.path.join(copy, path)
         with open(file) as f:
             text = f.read()
@@ -105,7 +163,7 @@ def names_program(run, name):
 
 def build(copy, what, name):
     """Compiles this of the copy; its program. What it depends on is shared with the project's own builds, what it makes is not."""
-    env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(copy, "target"), CARGO_BUILD_BUILD_DIR=os.path.join(ROOT, "target"))
+    env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(copy, "target"), CARGO_BUILD_BUILD_DIR=os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")))
     run = subprocess.run(["cargo", *what, "--quiet", "--locked", "--message-format", "json-render-diagnostics"], cwd=copy, env=env,
                          stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
@@ -145,8 +203,36 @@ def fed(copy, faults, peers):
     sys.exit(1 if failed else 0)
 
 
+def clean_up(program, peers, arguments, bug=""):
+    """Has a server with one bug, or with none, clean up beside a kube-controller-manager."""
+    env = dict(os.environ, WATCHCACHE_SEEDED_BUG=str(bug), PATIENCE="200" if "lost_pods" in arguments or bug == "" else "60")
+    compare = os.path.join(ROOT, "tests", "controllers", "compare.py")
+    return subprocess.run([compare, peers, program, *arguments], env=env, capture_output=True, text=True, timeout=1800)
+
+
+def cleaning(copy, peers):
+    """Has the comparison catch what is planted in the controllers; kube-controller-manager's side is recorded once."""
+    plant(copy, CLEAN_UP_BUGS)
+    program, failed = build(copy, ["build", "--bin", "watchcache"], "watchcache"), 0
+    theirs = os.path.join(copy, "recorded.json")
+    sound = clean_up(program, peers, ["--stories", *GRAPHS, "--hand-overs", "3", "--record", theirs])
+    if sound.returncode != 0:
+        sys.exit(f"the comparison fails without any bug:\n{sound.stdout}{sound.stderr}")
+    for number, (name, *_, arguments) in enumerate(CLEAN_UP_BUGS):
+        run = clean_up(program, peers, [*arguments, "--recorded", theirs], number)
+        why = [line.strip()[:160] for line in (run.stdout + run.stderr).splitlines() if "differ" in line or " is after " in line or "wrong" in line]
+        is_caught = run.returncode != 0 and bool(why)
+        print(f"caught   {name} ({' '.join(arguments)}: {why[0]})" if is_caught else f"SURVIVED {name}: {run.stdout}{run.stderr}", flush=True)
+        failed += not is_caught
+    print(f"{len(CLEAN_UP_BUGS) - failed} of {len(CLEAN_UP_BUGS)} seeded bugs caught")
+    sys.exit(1 if failed else 0)
+
+
 def main():
     arguments = sys.argv[1:]
+    if "--clean-up" in arguments:
+        at = arguments.index("--clean-up")
+        cleaning(os.path.abspath(arguments[0]) if at > 0 else os.path.join(ROOT, "target", "mutants"), os.path.abspath(arguments[at + 1]))
     at = arguments.index("--histories") if "--histories" in arguments else len(arguments)
     copy = os.path.abspath(arguments[0]) if at > 0 else os.path.join(ROOT, "target", "mutants")
     if at < len(arguments):

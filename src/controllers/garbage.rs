@@ -7,9 +7,10 @@ mod act;
 mod decide;
 mod follow;
 mod index;
+mod report;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -35,6 +36,7 @@ use follow::{Batch, Change, follow};
 use index::{Absent, Index, Slot};
 use model::{Epoch, Object, ResourceId, Revision, shard::hash};
 use registry::{Resource, ServedResources};
+use report::Absentees;
 use retry::{Backoff, Reminder};
 
 /// Objects that are worked on at once: the embedded store commits together what comes together.
@@ -61,6 +63,7 @@ struct Shared {
     kinds: Kinds,
     index: Mutex<Index>,
     absent: Mutex<Absent>,
+    absentees: Absentees,
     followed: Mutex<Vec<Followed>>,
     /// Objects that wait for their dependents, or have waited and are not gone, by the hash of their uid: a dependent may name one that is elsewhere.
     waiting: Mutex<HashMap<u64, Work>>,
@@ -73,6 +76,8 @@ struct Shared {
 struct Followed {
     id: ResourceId,
     resource: Arc<Resource>,
+    /// It is served now; of others it is remembered where their objects were.
+    is_served: bool,
     /// What has been taken in; none before the first time.
     taken_in: Option<(Epoch, Revision)>,
 }
@@ -84,30 +89,45 @@ pub(super) async fn run(controllers: Arc<Controllers>) {
         kinds: Kinds::default(),
         index: Mutex::default(),
         absent: Mutex::default(),
+        absentees: Absentees::default(),
         followed: Mutex::default(),
         waiting: Mutex::default(),
         taken_in: Notify::new(),
     };
-    let mut collector =
-        Collector { shared: &shared, queue: Queue::new(BACKOFF), slots: HashMap::new(), followers: JoinSet::new(), sender, served: None };
-    collector.refresh();
+    tokio::join!(collect(&shared, &mut batches, sender), shared.report());
+}
+
+/// Takes in what changes, and has it looked at, for ever.
+async fn collect(shared: &Shared, batches: &mut mpsc::Receiver<Batch>, sender: mpsc::Sender<Batch>) {
+    let mut collector = Collector {
+        shared,
+        queue: Queue::new(BACKOFF),
+        slots: HashMap::new(),
+        followers: JoinSet::new(),
+        sender,
+        served: None,
+        is_complete: false,
+    };
+    collector.refresh().await;
     let mut running = FuturesUnordered::new();
-    let (began, mut is_complete) = (Instant::now(), false);
+    let began = Instant::now();
     let mut poll = tokio::time::interval(RESOURCES_POLL);
     let mut reminder = Reminder::every(REMIND_EVERY);
     loop {
-        is_complete = is_complete || began.elapsed() > LOADED_AT_LATEST || shared.is_complete();
-        while is_complete
+        if !collector.is_complete && (began.elapsed() > LOADED_AT_LATEST || shared.is_complete()) {
+            collector.is_complete = true;
+            collector.review(|_| true).await;
+        }
+        while collector.is_complete
             && running.len() < WORKERS
             && let Some(work) = collector.queue.take(Instant::now())
         {
-            let shared = &shared;
             running.push(async move {
                 let done = shared.look(&work).await;
                 (work, done)
             });
         }
-        let due = collector.queue.next_due().filter(|_| is_complete && running.len() < WORKERS);
+        let due = collector.queue.next_due().filter(|_| collector.is_complete && running.len() < WORKERS);
         tokio::select! {
             Some(batch) = batches.recv() => collector.take_in(batch).await,
             Some((work, done)) = running.next() => {
@@ -128,7 +148,7 @@ pub(super) async fn run(controllers: Arc<Controllers>) {
                 };
                 collector.queue.done(&work, after, Instant::now());
             }
-            _ = poll.tick() => collector.refresh(),
+            _ = poll.tick() => collector.refresh().await,
             () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
         }
     }
@@ -142,11 +162,13 @@ struct Collector<'s> {
     followers: JoinSet<()>,
     sender: mpsc::Sender<Batch>,
     served: Option<Arc<ServedResources>>,
+    /// Every resource was taken in once, or was waited for in vain; before that nothing is decided.
+    is_complete: bool,
 }
 
 impl Collector<'_> {
     /// Follows what is served now, if that has changed.
-    fn refresh(&mut self) {
+    async fn refresh(&mut self) {
         let served = self.shared.controllers.resources.load_full();
         if self.served.as_ref().is_some_and(|known| Arc::ptr_eq(known, &served)) {
             return;
@@ -157,21 +179,39 @@ impl Collector<'_> {
         for resource in served.iter().filter(|resource| is_followed(resource)) {
             wanted.entry(resource.served.storage.id.clone()).or_insert_with(|| served.unconverted(resource));
         }
+        let gone = self.follow(wanted);
+        self.served = Some(served);
+        if !gone.is_empty() {
+            // Nobody tells what became of their objects any more.
+            self.review(|owner| gone.iter().any(|resource| is_of(resource, owner))).await;
+            let waiting: Vec<Work> = self.shared.waiting.lock().values().cloned().collect();
+            self.queue_all(waiting);
+        }
+    }
+
+    /// Follows these resources and no others; returns those that are not served any more.
+    fn follow(&mut self, wanted: HashMap<ResourceId, &Arc<Resource>>) -> Vec<Arc<Resource>> {
         let mut followed = self.shared.followed.lock();
         self.slots.retain(|id, (slot, published, follower)| {
             let is_kept = wanted.get(id).is_some_and(|resource| Arc::ptr_eq(resource.source(), published));
             if !is_kept {
                 follower.abort();
                 self.shared.index.lock().remove_all(*slot);
+                self.shared.waiting.lock().retain(|_, (of, _)| of != slot);
             }
             is_kept
         });
+        let mut gone = Vec::new();
+        for left in followed.iter_mut().filter(|followed| followed.is_served && !wanted.contains_key(&followed.id)) {
+            left.is_served = false;
+            gone.push(left.resource.clone());
+        }
         for (id, resource) in wanted {
             let known = followed.iter_mut().position(|followed| followed.id == id);
             let slot = known.unwrap_or(followed.len());
             match followed.get_mut(slot) {
-                Some(followed) => followed.resource = resource.clone(),
-                None => followed.push(Followed { id: id.clone(), resource: resource.clone(), taken_in: None }),
+                Some(followed) => (followed.resource, followed.is_served) = (resource.clone(), true),
+                None => followed.push(Followed { id: id.clone(), resource: resource.clone(), is_served: true, taken_in: None }),
             }
             let Ok(number) = Slot::try_from(slot) else { continue };
             self.slots.entry(id).or_insert_with(|| {
@@ -181,7 +221,21 @@ impl Collector<'_> {
                 (number, published, follower)
             });
         }
-        self.served = Some(served);
+        gone
+    }
+
+    /// Has all objects looked at that name owners of this sort and may lack one of their owners.
+    async fn review(&mut self, is_meant: impl Fn(&OwnerReference) -> bool) {
+        let all: Vec<(Slot, Arc<Object>)> = self.shared.index.lock().all().map(|(slot, object)| (slot, object.clone())).collect();
+        for some in all.chunks(CHANGES_AT_ONCE) {
+            for (slot, object) in some {
+                let metadata = collected(object);
+                if metadata.owner_references.iter().any(&is_meant) && !self.shared.has_its_owners(&metadata, object.namespace()) {
+                    self.look_at(*slot, object);
+                }
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Takes in what has changed in a resource.
@@ -201,10 +255,19 @@ impl Collector<'_> {
                 tokio::task::yield_now().await;
             }
         }
-        if let Some(followed) = self.shared.followed.lock().get_mut(batch.slot as usize) {
-            followed.taken_in = Some(batch.at);
-        }
+        let is_first = {
+            let mut followed = self.shared.followed.lock();
+            let before = followed.get_mut(batch.slot as usize).map(|followed| followed.taken_in.replace(batch.at));
+            before == Some(None)
+        };
         self.shared.taken_in.notify_waiters();
+        if is_first
+            && self.is_complete
+            && let Some(resource) = self.shared.resource(batch.slot)
+        {
+            // An owner may have gone before anybody looked.
+            self.review(|owner| is_of(&resource, owner)).await;
+        }
     }
 
     /// Takes in one change; returns how many objects are looked at because of it.
@@ -224,7 +287,8 @@ impl Collector<'_> {
         {
             let mut index = self.shared.index.lock();
             if let Some(before) = before {
-                let left = old.owner_references.iter().filter(|reference| !decide::names(&new, &reference.uid));
+                let named: HashSet<&str> = new.owner_references.iter().map(|reference| &*reference.uid).collect();
+                let left = old.owner_references.iter().filter(|reference| !named.contains(&*reference.uid));
                 left.for_each(|reference| index.remove(&reference.uid, slot, before));
             }
             new.owner_references.iter().for_each(|reference| index.insert(&reference.uid, slot, after));
@@ -232,8 +296,9 @@ impl Collector<'_> {
         for reference in unblocked(&old, &new) {
             self.look_at_owner(reference);
         }
-        let is_changed = new.owner_references.iter().any(|reference| !old.owner_references.contains(reference));
-        if is_changed && !self.shared.has_its_owners(&new, after.namespace()) {
+        let known: HashSet<&OwnerReference> = old.owner_references.iter().collect();
+        let is_changed = new.owner_references.iter().any(|reference| !known.contains(reference));
+        if is_changed && self.is_complete && !self.shared.has_its_owners(&new, after.namespace()) {
             self.look_at(slot, after);
         }
         if new.waits_for(FOREGROUND) {
@@ -300,7 +365,14 @@ impl Collector<'_> {
 impl Shared {
     /// Whether every resource has been taken in once.
     fn is_complete(&self) -> bool {
-        self.followed.lock().iter().all(|followed| followed.taken_in.is_some())
+        self.followed.lock().iter().all(|followed| !followed.is_served || followed.taken_in.is_some())
+    }
+
+    /// The resource that an owner was of, if it was served before and is not now.
+    fn formerly(&self, reference: &OwnerReference) -> Option<Arc<Resource>> {
+        let followed = self.followed.lock();
+        let found = followed.iter().find(|followed| !followed.is_served && is_of(&followed.resource, reference));
+        found.map(|followed| followed.resource.clone())
     }
 
     /// The owner that a reference names, as the cache has it.
@@ -310,17 +382,30 @@ impl Shared {
         (object.uid_hash == hash(&reference.uid)).then_some((resource, object))
     }
 
-    /// Whether the cache has all owners of an object, and none is being deleted: then there is nothing to do.
+    /// Whether an object as the cache has it has been taken in: then it is noticed when it goes.
+    fn has_taken_in(&self, resource: &Resource, object: &Object) -> bool {
+        let (followed, epoch) = (self.followed.lock(), resource.source().known().snapshot.epoch);
+        let found = followed.iter().find(|followed| followed.is_served && Arc::ptr_eq(followed.resource.source(), resource.source()));
+        found.and_then(|followed| followed.taken_in).is_some_and(|(of, up_to)| of == epoch && object.revision <= up_to)
+    }
+
+    /// Whether all owners of an object have been taken in, and none is being deleted: then there is nothing to do.
     fn has_its_owners(&self, metadata: &Metadata, namespace: &str) -> bool {
         stage(metadata) == Stage::Owned
             && metadata.owner_references.iter().all(|reference| {
                 let owner = self.cached_owner(reference, namespace);
                 owner.is_some_and(|(resource, owner)| {
                     let is_namespaced = resource.served.namespaced && namespace.is_empty();
-                    !is_namespaced && !collected(&owner).is_being_deleted()
+                    !is_namespaced && !collected(&owner).is_being_deleted() && self.has_taken_in(&resource, &owner)
                 })
             })
     }
+}
+
+/// Whether this owner would be an object of this resource, in one of its versions.
+fn is_of(resource: &Resource, owner: &OwnerReference) -> bool {
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    (&*resource.served.group, &*resource.served.kind) == (group, &*owner.kind)
 }
 
 /// Events name their objects in another way, and are nobody's dependents, as there.

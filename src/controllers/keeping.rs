@@ -9,9 +9,9 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{
     Controllers, accounts, garbage,
     leadership::{self, Standing},
-    namespace_deletion, root_ca,
+    namespace_deletion, pods, root_ca,
     selection::{Controller, Selection},
-    time, tokens,
+    signer, time, tokens,
 };
 
 /// Which controllers are run, and what they need besides.
@@ -70,6 +70,9 @@ fn begin(controllers: &Arc<Controllers>) -> JoinSet<()> {
     if has(Controller::RootCaPublisher) {
         running.spawn(root_ca::run(all()));
     }
+    if has(Controller::PodGarbageCollector) {
+        running.spawn(pods::run(all()));
+    }
     if has(Controller::TtlAfterFinished) {
         running.spawn(time::jobs::run(all()));
     }
@@ -78,6 +81,9 @@ fn begin(controllers: &Arc<Controllers>) -> JoinSet<()> {
     }
     if has(Controller::TokenCleaner) {
         running.spawn(time::bootstrap_tokens::run(all()));
+    }
+    if has(Controller::BootstrapSigner) {
+        running.spawn(signer::run(all()));
     }
     running
 }

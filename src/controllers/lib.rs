@@ -18,11 +18,13 @@ mod leadership;
 mod namespace_deletion;
 mod namespaces;
 mod objects;
+mod pods;
 mod queue;
 mod rbac;
 pub mod rebalance;
 mod root_ca;
 mod selection;
+mod signer;
 mod time;
 mod tokens;
 

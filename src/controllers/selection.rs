@@ -15,12 +15,16 @@ pub enum Controller {
     ServiceAccountToken,
     /// Publishes the authority of this server in each namespace.
     RootCaPublisher,
+    /// Deletes Pods that no kubelet will end.
+    PodGarbageCollector,
     /// Deletes finished Jobs after their time.
     TtlAfterFinished,
     /// Deletes old CertificateSigningRequests.
     CsrCleaner,
     /// Deletes bootstrap tokens that have expired.
     TokenCleaner,
+    /// Signs `kube-public/cluster-info` with the bootstrap tokens.
+    BootstrapSigner,
 }
 
 /// A controller, its name, the name that it had before, and whether `*` has it.
@@ -31,7 +35,7 @@ struct Known {
     by_default: bool,
 }
 
-const KNOWN: [Known; 8] = [
+const KNOWN: [Known; 10] = [
     Known { controller: Controller::Namespace, name: "namespace-controller", alias: "namespace", by_default: true },
     Known { controller: Controller::GarbageCollector, name: "garbage-collector-controller", alias: "garbagecollector", by_default: true },
     Known { controller: Controller::ServiceAccount, name: "serviceaccount-controller", alias: "serviceaccount", by_default: true },
@@ -47,6 +51,7 @@ const KNOWN: [Known; 8] = [
         alias: "root-ca-cert-publisher",
         by_default: true,
     },
+    Known { controller: Controller::PodGarbageCollector, name: "pod-garbage-collector-controller", alias: "podgc", by_default: true },
     Known {
         controller: Controller::TtlAfterFinished,
         name: "ttl-after-finished-controller",
@@ -60,6 +65,7 @@ const KNOWN: [Known; 8] = [
         by_default: true,
     },
     Known { controller: Controller::TokenCleaner, name: "token-cleaner-controller", alias: "tokencleaner", by_default: false },
+    Known { controller: Controller::BootstrapSigner, name: "bootstrap-signer-controller", alias: "bootstrapsigner", by_default: false },
 ];
 
 /// What `*` has.
@@ -119,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_list_means_what_it_means_to_kube_controller_manager() {
-        assert_eq!(names(&["*"]).map(|names| names.len()), Ok(7));
-        assert_eq!(names(&["*", "tokencleaner"]).map(|names| names.len()), Ok(8));
-        assert_eq!(names(&["*", "-namespace-controller", "-garbagecollector"]).map(|names| names.len()), Ok(5));
+        assert_eq!(names(&["*"]).map(|names| names.len()), Ok(8));
+        assert_eq!(names(&["*", "tokencleaner", "bootstrapsigner"]).map(|names| names.len()), Ok(10));
+        assert_eq!(names(&["*", "-namespace-controller", "-garbagecollector"]).map(|names| names.len()), Ok(6));
         assert_eq!(names(&["namespace"]), Ok(vec!["namespace-controller"]));
         assert_eq!(names(&["-namespace", "namespace-controller"]), Ok(vec![]), "the first counts");
         assert_eq!((names(&[]), names(&[""])), (Ok(vec![]), Ok(vec![])));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh SERVER [PART…]: curl and clients of other languages against the server, without and with TLS, and a browser on its page, without; a part is curl, python, node, java or
-# page, all without one.
+# page, all without one; or operators: those that WATCHCACHE_OPERATORS names, programs that get a kubeconfig (tests/clients/go/operator).
 #
 # Each prints one line for each check. What the clients are made of comes from package registries into target/clients: nothing else is touched. Needs bash,
 # curl, openssl, python3, npm, a JDK of 17 or later, Maven and Chromium (CHROMIUM, or `chromium`); what cannot be had fails. The server is started twice on free ports of loopback: as README does,
@@ -49,6 +49,11 @@ install_java() {
   fresh java "$here/java/pom.xml" && return
   rm -rf "$built/java" && mvn --quiet --batch-mode --file "$here/java/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$built/java" &&
     installed java "$here/java/pom.xml"
+}
+
+install_operators() {
+  local operator
+  for operator in $WATCHCACHE_OPERATORS; do [ -x "$operator" ] || { echo "$operator is not there" && return 1; }; done
 }
 
 # --- the servers
@@ -121,6 +126,11 @@ run_python() {
 run_node() { (cd "$built/node" && node checks.mjs "$1"); }
 # A browser has no token: behind TLS it is `kubectl proxy` that brings the page.
 run_page() { ! grep -q 'server: http:' "$1" || (cd "$built/page" && node checks.mjs "$1"); }
+run_operators() {
+  local operator code=0
+  for operator in $WATCHCACHE_OPERATORS; do "$operator" "$1" || code=1; done
+  return $code
+}
 run_java() { java -cp "$built/java/*" "$here/java/Checks.java" "$1"; }
 
 failed=0

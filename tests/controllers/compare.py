@@ -2,20 +2,23 @@
 """What kube-controller-manager cleans up, done by it on a kube-apiserver and by watchcache alone: the same stories and the same random graphs of owners on both, and what
 is left must be the same.
 
-    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--graphs N] [--seed S] [--kill] [--hand-overs N] [--flag FLAG]
+    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--story NAME]… [--graphs N] [--seed S] [--kill] [--hand-overs N] [--beside SECONDS] [--record FILE | --recorded FILE]
+                                 [--flag FLAG]
 
 PEERS has etcd, kube-apiserver and kube-controller-manager, as tests/peers/build.sh makes them. Needs openssl. PORT (default 21890) is the first of five on loopback.
 
---stories     namespaces with finalizers, custom resources and Pods, service accounts, the three cascades, owners that are wrong, circles, Jobs and tokens
+--stories     those of stories.py, all at once; --story: this one, by its name
 --graphs      so many graphs of twelve objects (ConfigMaps, Secrets, custom resources in two namespaces and in none) that own each other, in circles too, whose owners are
             partly not there, of another namespace or of another uid; some have finalizers, some of them are deleted in one of the three ways, in two steps. Compared are
             the survivors, with their owners and finalizers
 --hand-overs  a kube-controller-manager's Lease is taken and released so often: nothing is done while it is held
+--beside      for so long, a kube-controller-manager is started on watchcache and stopped, killed, told to end or left to work, again and again: nothing is done here while it
+              has its Lease, be it silent, and all of it once, by one of the two
+--record FILE what kube-apiserver's side came to is written there; --recorded FILE: that is compared with, and only watchcache is started
 --kill        kill -9 for watchcache in the middle of each step, and a start again
 Left out are uids, revisions and times."""
 
 import argparse
-import base64
 import concurrent.futures
 import http.client
 import json
@@ -29,19 +32,24 @@ import sys
 import tempfile
 import time
 
+from stories import CORE, STORIES, named, owner
+
 PORT = int(os.environ.get("PORT", "21890"))
 ETCD, PEER, THEIRS, OURS, MANAGER = range(PORT, PORT + 5)
 TOKEN = "admintoken"
 MERGE = "application/merge-patch+json"
-CORE = "/api/v1/namespaces"
 BATCH = 50
 OBJECTS = 12
 # How often a graph is done that differs.
 ATTEMPTS = 6
 # What a server does later than this it does not do.
-PATIENCE = 90
+PATIENCE = int(os.environ.get("PATIENCE", "90"))
 # Nothing has changed for so long: nothing will.
 QUIET = 2.5
+
+CONTROLLERS = ",".join([f"{name}-controller" for name in [
+    "namespace", "garbage-collector", "serviceaccount", "serviceaccount-token", "ttl-after-finished", "certificatesigningrequest-cleaner", "token-cleaner", "bootstrap-signer",
+    "pod-garbage-collector"]] + ["root-ca-certificate-publisher-controller"])
 
 DEFINITIONS = [
     {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.ex.io"}, "spec": {
@@ -116,215 +124,30 @@ class Server:
         """The objects; a server that has just begun may not serve custom resources yet."""
         return self.until(path, lambda found: found is not None)["items"]
 
-    def gone(self, path):
-        self.until(path, lambda found: found is None)
-
-
-def owner(of, **more):
-    return {"apiVersion": of["apiVersion"], "kind": of["kind"], "name": of["metadata"]["name"], "uid": of["metadata"]["uid"], **more}
-
-
-def named(name, owners=(), finalizers=(), **more):
-    return {"metadata": {"name": name, "ownerReferences": list(owners), "finalizers": list(finalizers)}, **more}
-
-
-def conditions(namespace):
-    return [[c["type"], c["status"], c["reason"], c["message"]] for c in (namespace or {}).get("status", {}).get("conditions", [])]
-
-
-def condition(namespace, kind):
-    return next((c["message"] for c in (namespace or {}).get("status", {}).get("conditions", []) if c["type"] == kind), "")
-
-
-# Stories: each tells what it has seen.
-
-def namespace_with_finalizers(server):
-    server.made(CORE, named("held"))
-    server.made(f"{CORE}/held/configmaps", named("plain"))
-    server.made(f"{CORE}/held/configmaps", named("one", finalizers=["ex.io/a", "ex.io/b"]))
-    server.made(f"{CORE}/held/secrets", named("two", finalizers=["ex.io/b"]))
-    server.made("/apis/ex.io/v1/namespaces/held/things", {"apiVersion": "ex.io/v1", "kind": "Thing", **named("three", finalizers=["ex.io/a"])})
-    server.deleted(f"{CORE}/held")
-    seen = [conditions(server.until(f"{CORE}/held", lambda found: condition(found, "NamespaceFinalizersRemaining").startswith("Some content")))]
-    for path in [f"{CORE}/held/configmaps/one", "/apis/ex.io/v1/namespaces/held/things/three"]:
-        server.patched(path, {"metadata": {"finalizers": None}})
-    seen.append(conditions(server.until(f"{CORE}/held", lambda found: "ex.io/a" not in condition(found, "NamespaceFinalizersRemaining"))))
-    server.patched(f"{CORE}/held/secrets/two", {"metadata": {"finalizers": None}})
-    server.gone(f"{CORE}/held")
-    return seen
-
-
-def namespace_with_pods(server):
-    server.made(CORE, named("pods"))
-    pod = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 8}
-    server.made(f"{CORE}/pods/pods", named("bound", spec={**pod, "nodeName": "n"}))
-    server.made(f"{CORE}/pods/pods", named("free", spec=pod))
-    server.made(f"{CORE}/pods/configmaps", named("later"))
-    server.deleted(f"{CORE}/pods")
-    server.gone(f"{CORE}/pods/pods/free")
-    # How the first look at the namespace ends is there for a moment only: seen or not.
-    server.until(f"{CORE}/pods", lambda found: conditions(found))
-    seen = [server.ask("GET", f"{CORE}/pods/configmaps/later")[0]]
-    left = server.until(f"{CORE}/pods", lambda found: condition(found, "NamespaceDeletionContentFailure").startswith("Failed"))
-    seen += [conditions(left), server.ask("GET", f"{CORE}/pods/configmaps/later")[0]]
-    server.deleted(f"{CORE}/pods/pods/bound", gracePeriodSeconds=0)
-    server.gone(f"{CORE}/pods")
-    return seen
-
-
-def namespace_with_owner_finalizer(server):
-    """The finalizer of the namespace itself, and one of another controller in its spec."""
-    server.made(CORE, named("mine", finalizers=["ex.io/hold"]))
-    server.deleted(f"{CORE}/mine")
-    found = server.until(f"{CORE}/mine", lambda found: found and not found["spec"].get("finalizers"))
-    server.patched(f"{CORE}/mine", {"metadata": {"finalizers": None}})
-    server.gone(f"{CORE}/mine")
-    return [conditions(found), found["status"]["phase"]]
-
-
-def accounts(server):
-    server.made(CORE, named("robots"))
-    account, authorities = f"{CORE}/robots/serviceaccounts/default", f"{CORE}/robots/configmaps/kube-root-ca.crt"
-    first = server.until(account, lambda found: found)
-    is_there = lambda found: found and "BEGIN CERTIFICATE" in found["data"].get("ca.crt", "")
-    published = server.until(authorities, is_there)
-    seen = [sorted(first), sorted(published["data"]), published["metadata"]["annotations"]]
-    server.deleted(account)
-    server.until(account, lambda found: found and found["metadata"]["uid"] != first["metadata"]["uid"])
-    server.patched(authorities, {"data": {"ca.crt": "wrong", "more": "x"}, "metadata": {"annotations": {"kubernetes.io/description": None, "mine": "y"}}})
-    mended = server.until(authorities, is_there)
-    seen += [sorted(mended["data"]), mended["metadata"]["annotations"]]
-    server.deleted(authorities)
-    server.until(authorities, is_there)
-    secret = {"type": "kubernetes.io/service-account-token"}
-    server.made(f"{CORE}/robots/serviceaccounts", named("robot"))
-    for name, of in [("his", "robot"), ("nobodys", "nobody")]:
-        body = named(name, **secret)
-        body["metadata"]["annotations"] = {"kubernetes.io/service-account.name": of}
-        server.made(f"{CORE}/robots/secrets", body)
-    server.gone(f"{CORE}/robots/secrets/nobodys")
-    his = server.until(f"{CORE}/robots/secrets/his", lambda found: "token" in found.get("data", {}))
-    token = base64.b64decode(his["data"]["token"]).decode()
-    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-    status, answer = server.ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
-    uid = claims.pop("kubernetes.io/serviceaccount/service-account.uid")
-    seen += [sorted(his["data"]), sorted(his["metadata"]["annotations"]), his["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == uid, claims,
-             status, answer["status"].get("user", {}).get("username")]
-    server.deleted(f"{CORE}/robots/serviceaccounts/robot")
-    server.gone(f"{CORE}/robots/secrets/his")
-    server.deleted(f"{CORE}/robots")
-    server.gone(f"{CORE}/robots")
-    return seen
-
-
-def cascades(server):
-    maps = f"{CORE}/default/configmaps"
-    seen = []
-    for propagation in ["Background", "Foreground", "Orphan"]:
-        top = server.made(maps, named("top"))
-        child = server.made(maps, named("child", [owner(top, blockOwnerDeletion=True, controller=True)]))
-        server.made(maps, named("grandchild", [owner(child)]))
-        server.made(maps, named("held", [owner(top, blockOwnerDeletion=True)], ["ex.io/hold"]))
-        server.deleted(f"{maps}/top", propagation)
-        if propagation == "Foreground":
-            server.until(f"{maps}/held", lambda found: "deletionTimestamp" in found["metadata"])
-            top = server.until(f"{maps}/top", lambda found: found)
-            seen.append([top["metadata"]["finalizers"], "deletionTimestamp" in top["metadata"]])
-        if propagation == "Background":
-            server.until(f"{maps}/held", lambda found: "deletionTimestamp" in found["metadata"])
-        if propagation == "Orphan":
-            server.gone(f"{maps}/top")
-            for name in ["child", "held"]:
-                seen.append(server.until(f"{maps}/{name}", lambda found: "ownerReferences" not in found["metadata"])["metadata"].get("finalizers"))
-            seen.append(len(server.until(f"{maps}/grandchild", lambda found: found)["metadata"]["ownerReferences"]))
-            server.deleted(f"{maps}/child")
-            server.deleted(f"{maps}/held")
-        server.patched(f"{maps}/held", {"metadata": {"finalizers": None}})
-        for name in ["top", "held", "child", "grandchild"]:
-            server.gone(f"{maps}/{name}")
-    return seen
-
-
-def wrong_owners(server):
-    maps = f"{CORE}/default/configmaps"
-    server.made(CORE, named("elsewhere"))
-    top = server.made(maps, named("lord"))
-    stranger = server.made(f"{CORE}/elsewhere/configmaps", named("stranger", [owner(top)]))
-    server.gone(f"{CORE}/elsewhere/configmaps/stranger")
-    told = lambda found: [e for e in found["items"] if e["reason"] == "OwnerRefInvalidNamespace"]
-    events = told(server.until(f"{CORE}/elsewhere/events", told))
-    scoped = server.made("/apis/ex.io/v1/worlds", {"apiVersion": "ex.io/v1", "kind": "World", **named("scoped", [owner(top)])})
-    of_world = lambda found: [e for e in told(found) if e["involvedObject"]["name"] == "scoped"]
-    events += of_world(server.until(f"{CORE}/default/events", of_world))
-    uids = {top["metadata"]["uid"]: "TOP", stranger["metadata"]["uid"]: "STRANGER", scoped["metadata"]["uid"]: "SCOPED"}
-    seen = []
-    for event in events:
-        shown = {name: event.get(name) for name in ["type", "reason", "message", "count", "source", "involvedObject", "reportingComponent", "reportingInstance"]}
-        shown["involvedObject"].pop("resourceVersion", None)
-        text = json.dumps(shown, sort_keys=True)
-        for uid, name in uids.items():
-            text = text.replace(uid, name)
-        seen.append(text)
-    missing = {"apiVersion": "v1", "kind": "ConfigMap", "name": "lord", "uid": "not-this-one"}
-    server.made(maps, named("wrong", [missing]))
-    server.made(maps, named("half", [missing, owner(top)]))
-    server.made(maps, named("unknown", [{**missing, "apiVersion": "nobody.io/v1", "kind": "Nobody"}]))
-    server.gone(f"{maps}/wrong")
-    seen.append([o["name"] for o in server.until(f"{maps}/half", lambda found: len(found["metadata"]["ownerReferences"]) == 1)["metadata"]["ownerReferences"]])
-    server.deleted(f"{maps}/lord")
-    server.gone(f"{maps}/half")
-    seen += [server.ask("GET", f"{maps}/unknown")[0], server.ask("GET", "/apis/ex.io/v1/worlds/scoped")[0]]
-    server.deleted(f"{maps}/unknown")
-    server.deleted("/apis/ex.io/v1/worlds/scoped")
-    server.deleted(f"{CORE}/elsewhere")
-    server.gone(f"{CORE}/elsewhere")
-    return seen
-
-
-def circle(server):
-    maps = f"{CORE}/default/configmaps"
-    for propagation in ["Background", "Foreground"]:
-        a = server.made(maps, named("a"))
-        b = server.made(maps, named("b", [owner(a, blockOwnerDeletion=True)]))
-        c = server.made(maps, named("c", [owner(b, blockOwnerDeletion=True)]))
-        server.patched(f"{maps}/a", {"metadata": {"ownerReferences": [owner(c, blockOwnerDeletion=True)]}})
-        server.deleted(f"{maps}/a", propagation)
-        for name in "abc":
-            server.gone(f"{maps}/{name}")
-    return []
-
-
-def jobs(server):
-    path = "/apis/batch/v1/namespaces/default/jobs"
-    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-    job = server.made(path, named("done", spec={"ttlSecondsAfterFinished": 1, "suspend": True, "template": template}))
-    server.made(f"{CORE}/default/configmaps", named("of-job", [owner({**job, "apiVersion": "batch/v1", "kind": "Job"}, blockOwnerDeletion=True)]))
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    finished = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in ["FailureTarget", "Failed"]]
-    server.patched(f"{path}/done/status", {"status": {"startTime": now, "conditions": finished}})
-    server.gone(f"{path}/done")
-    server.gone(f"{CORE}/default/configmaps/of-job")
-    return []
-
-
-STORIES = [namespace_with_finalizers, namespace_with_pods, namespace_with_owner_finalizer, accounts, cascades, wrong_owners, circle, jobs]
+    def gone(self, path, patience=PATIENCE):
+        self.until(path, lambda found: found is None, patience)
 
 
 def story_on(story, server):
     since = time.time()
-    seen = story(Server(server.name, server.port, server.authority))
+    try:
+        seen = story(Server(server.name, server.port, server.authority))
+    except SystemExit as end:
+        seen = f"it does not come to its end: {end}"
     return seen, time.time() - since
 
 
-def compared(begun):
+def compared(begun, known):
     """How many stories differ."""
     wrong = 0
     for story, both in begun:
-        (ours, took), (theirs, needed) = (one.result() for one in both)
-        wrong += ours != theirs
-        print(f"{story.__name__}: {'the same' if ours == theirs else 'differs'}, {took:.1f} s and {needed:.1f} s", flush=True)
-        if ours != theirs:
+        (ours, took), *other = (one.result() for one in both)
+        (theirs, needed), = other or [known["stories"][story.__name__]]
+        known["stories"][story.__name__] = theirs, needed
+        is_right = ours == theirs and isinstance(ours, list)
+        wrong += not is_right
+        print(f"{story.__name__}: {'the same' if is_right else 'differs'}, {took:.1f} s and {needed:.1f} s", flush=True)
+        if not is_right:
             print(f"  ours   {json.dumps(ours)}\n  theirs {json.dumps(theirs)}")
     return wrong
 
@@ -356,6 +179,70 @@ def hand_overs(stage, server, count):
         for number in range(count):
             server.gone(f"{CORE}/space-{number}")
         print(f"{count} hand-overs, {wrong} wrong, {time.time() - began:.0f} s", flush=True)
+    return wrong
+
+
+def beside(stage, server, seconds, seed):
+    """A kube-controller-manager comes and goes: whoever has the Lease does what is to be done, and nobody else does."""
+    rng, maps, wrong, began, done = random.Random(f"{seed}/beside"), f"{CORE}/default/configmaps", 0, time.time(), dict.fromkeys(["works", "silent", "killed", "told to end", "too late to tell"], 0)
+    lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
+    number = 0
+    while seconds and time.time() - began < seconds:
+        way = rng.choice(list(done)[:4])
+        done[way] += 1
+        before = (server.until(lease, lambda found: True) or {}).get("spec", {}).get("holderIdentity")
+        manager = stage.manage("beside", OURS)
+        server.until(lease, lambda found: found and found["spec"].get("holderIdentity") not in (None, "", before))
+        stage.says(server, "controllers/left-to-kube-controller-manager")
+        # Its Lease lasts 15 s, and was renewed 2 s ago at most.
+        held_until = time.time() + 12
+        if way == "silent":
+            manager.send_signal(signal.SIGSTOP)
+        numbers = range(number, number + 5)
+        number += 5
+        for each in numbers:
+            missing = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": f"beside-{each}"}
+            server.made(maps, named(f"alone-{each}", [missing]))
+            top = server.made(maps, named(f"top-{each}"))
+            server.made(maps, named(f"child-{each}", [owner(top, blockOwnerDeletion=True)]))
+            server.deleted(f"{maps}/top-{each}", "Foreground")
+            server.made(CORE, named(f"beside-{each}"))
+        if way == "silent":
+            time.sleep(1)
+            paths = [f"{maps}/{name}-{each}" for each in numbers for name in ["alone", "top", "child"]]
+            statuses = [server.ask("GET", path)[0] for path in paths] + [404 - server.ask("GET", f"{CORE}/beside-{each}/serviceaccounts/default")[0] for each in numbers]
+            if time.time() > held_until:
+                done["silent"] -= 1
+                done["too late to tell"] += 1
+            elif set(statuses) != {200, 0}:
+                wrong += 1
+                print(f"something was done while the Lease was held: {statuses}")
+        if way != "works":
+            manager.send_signal(signal.SIGTERM if way == "told to end" else signal.SIGKILL)
+            manager.wait()
+        accounts = {}
+        for each in numbers:
+            for name in ["alone", "top", "child"]:
+                server.gone(f"{maps}/{name}-{each}")
+            for kind, name in [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")]:
+                path = f"{CORE}/beside-{each}/{kind}/{name}"
+                accounts[path] = server.until(path, lambda found: found)["metadata"]
+        if way == "works":
+            stage.says(server, "controllers/left-to-kube-controller-manager")
+            manager.kill()
+            manager.wait()
+        stage.says(server, "controllers")
+        for path, metadata in accounts.items():
+            now = server.until(path, lambda found: found)["metadata"]
+            if (now["uid"], now["resourceVersion"]) != (metadata["uid"], metadata["resourceVersion"]):
+                wrong += 1
+                print(f"{path} was written twice")
+        for each in numbers:
+            server.deleted(f"{CORE}/beside-{each}")
+    for each in range(number):
+        server.gone(f"{CORE}/beside-{each}")
+    if seconds:
+        print(f"a kube-controller-manager beside it for {time.time() - began:.0f} s: {done}, {wrong} wrong", flush=True)
     return wrong
 
 
@@ -485,18 +372,18 @@ def run(stage, servers, batch, kill):
     return left
 
 
-def graphs(stage, servers, count, seed, kill):
+def graphs(stage, servers, count, seed, kill, known):
     """What comes first when much happens at once is chance, on both: what differs is done again, and one outcome at least must be of both."""
     wrong, again = 0, 0
     for first in range(0, count, BATCH):
         batch = [Graph(number, random.Random(f"{seed}/{number}")) for number in range(first, min(first + BATCH, count))]
-        outcomes = {graph.number: ([], []) for graph in batch}
+        outcomes = {graph.number: ([], known["graphs"].setdefault(f"{seed}/{graph.number}", [])) for graph in batch}
         left = batch
         for attempt in range(ATTEMPTS):
             if not left:
                 break
             again += len(left) if attempt else 0
-            for of, seen in zip(range(2), run(stage, servers, left, kill)):
+            for of, seen in enumerate(run(stage, servers, left, kill)):
                 for number, outcome in seen.items():
                     outcomes[number][of].append(outcome)
             left = [graph for graph in left if not any(outcome in outcomes[graph.number][1] for outcome in outcomes[graph.number][0])]
@@ -519,7 +406,7 @@ class Stage:
 
     def __init__(self, peers, watchcache, flags):
         self.peers, self.watchcache, self.flags = peers, watchcache, flags
-        self.dir, self.children, self.ours = tempfile.mkdtemp(), [], None
+        self.dir, self.children, self.ours, self.manager = tempfile.mkdtemp(), [], None, None
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -541,23 +428,21 @@ class Stage:
         openssl("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
         with open("tokens.csv", "w") as file:
             file.write(f'{TOKEN},admin,1,"system:masters"\n')
-        with open("kubeconfig", "w") as file:
-            json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                       "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{THEIRS}", "certificate-authority": self.path("ca.crt")}}],
-                       "users": [{"name": "u", "user": {"token": TOKEN}}]}, file)
+        for port in [OURS, THEIRS]:
+            with open(f"kubeconfig-{port}", "w") as file:
+                json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                           "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": self.path("ca.crt")}}],
+                           "users": [{"name": "u", "user": {"token": TOKEN}}]}, file)
 
-    def begin(self):
+    def begin(self, is_recorded):
+        """Starts the servers; when the other side is recorded only ours."""
         self.certificates()
-        url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
-        self.start("etcd", f"{self.peers}/etcd", "--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
-                   f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}")
-        tls = ["--tls-cert-file=srv.crt", "--tls-private-key-file=srv.key", "--bind-address=127.0.0.1", "--token-auth-file=tokens.csv", "--authorization-mode=RBAC"]
-        self.start("kube-apiserver", f"{self.peers}/kube-apiserver", *tls, f"--etcd-servers={url}", f"--secure-port={THEIRS}", "--advertise-address=127.0.0.1",
-                   "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
-                   "--service-cluster-ip-range=10.0.0.0/16", "--enable-priority-and-fairness=false", "--disable-admission-plugins=ServiceAccount", "--cert-dir=certs")
-        self.tls = tls
+        self.tls = ["--tls-cert-file=srv.crt", "--tls-private-key-file=srv.key", "--bind-address=127.0.0.1", "--token-auth-file=tokens.csv", "--authorization-mode=RBAC"]
         self.serve()
-        servers = [Server("watchcache", OURS, self.path("ca.crt")), Server("kube-apiserver", THEIRS, self.path("ca.crt"))]
+        servers = [Server("watchcache", OURS, self.path("ca.crt"))]
+        if not is_recorded:
+            self.serve_theirs()
+            servers.append(Server("kube-apiserver", THEIRS, self.path("ca.crt")))
         for server in servers:
             deadline = time.time() + 180
             while server.ask("GET", "/readyz")[1] != "ok":
@@ -568,16 +453,30 @@ class Stage:
                 server.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
             for plural in ["things", "worlds"]:
                 server.until(f"/apis/ex.io/v1/{plural}", lambda found: found)
-        self.manager = self.start("kube-controller-manager", f"{self.peers}/kube-controller-manager", "--kubeconfig=kubeconfig", "--root-ca-file=ca.crt", f"--secure-port={MANAGER}",
-                   "--bind-address=127.0.0.1", "--service-account-private-key-file=sa.key", "--kube-api-qps=2000", "--kube-api-burst=2000", "--cert-dir=manager",
-                   "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,serviceaccount-token-controller,"
-                   "root-ca-certificate-publisher-controller,ttl-after-finished-controller", "--leader-elect=false")
-        servers[1].until(f"{CORE}/default/serviceaccounts/default", lambda found: found)
+        if not is_recorded:
+            self.manager = self.manage("kube-controller-manager", THEIRS, "--leader-elect=false")
+        for server in servers:
+            server.until(f"{CORE}/default/serviceaccounts/default", lambda found: found)
         return servers
+
+    def serve_theirs(self):
+        url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
+        self.start("etcd", f"{self.peers}/etcd", "--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
+                   f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}")
+        self.start("kube-apiserver", f"{self.peers}/kube-apiserver", *self.tls, f"--etcd-servers={url}", f"--secure-port={THEIRS}", "--advertise-address=127.0.0.1",
+                   "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
+                   "--service-cluster-ip-range=10.0.0.0/16", "--enable-priority-and-fairness=false", "--disable-admission-plugins=ServiceAccount", "--cert-dir=certs")
+
+    def manage(self, name, server, *flags):
+        """Starts a kube-controller-manager for the server at this port."""
+        return self.start(name, f"{self.peers}/kube-controller-manager", f"--kubeconfig=kubeconfig-{server}", "--root-ca-file=ca.crt",
+                          f"--secure-port={MANAGER if server == THEIRS else 0}", "--bind-address=127.0.0.1", "--service-account-private-key-file=sa.key", "--kube-api-qps=2000",
+                          "--kube-api-burst=2000", "--cert-dir=manager", f"--controllers={CONTROLLERS}", *flags)
 
     def serve(self):
         self.ours = self.start("watchcache", self.watchcache, "serve", *self.tls, "--insecure-port=0", f"--secure-port={OURS}", "--data-dir=store", "--root-ca-file=ca.crt",
-                               "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc", *self.flags)
+                               "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
+                               f"--controllers={CONTROLLERS}", *self.flags)
 
     def kill(self):
         self.ours.send_signal(signal.SIGKILL)
@@ -586,18 +485,24 @@ class Stage:
 
     def pause(self, servers):
         """Nobody acts: graphs are made whole first. Ours believes that a kube-controller-manager holds its Lease."""
-        self.manager.send_signal(signal.SIGSTOP)
+        if self.manager:
+            self.manager.send_signal(signal.SIGSTOP)
         self.hold(servers[0], "compare", "controllers/left-to-kube-controller-manager")
 
     def resume(self, servers):
         self.hold(servers[0], "", "controllers")
-        self.manager.send_signal(signal.SIGCONT)
+        if self.manager:
+            self.manager.send_signal(signal.SIGCONT)
 
     def hold(self, server, holder, check):
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
         lease = {"metadata": {"name": "kube-controller-manager"}, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 3600}}
         if server.ask("POST", path, lease)[0] != 201:
             server.patched(f"{path}/kube-controller-manager", lease)
+        self.says(server, check)
+
+    def says(self, server, check):
+        """Waits until the server says so of its controllers."""
         deadline = time.time() + PATIENCE
         while f"[+]{check} ok" not in server.ask("GET", "/readyz?verbose")[1]:
             if time.time() > deadline:
@@ -616,30 +521,42 @@ def main():
     parser.add_argument("peers")
     parser.add_argument("watchcache")
     parser.add_argument("--stories", action="store_true")
+    parser.add_argument("--story", action="append", default=[], choices=[story.__name__ for story in STORIES])
     parser.add_argument("--graphs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--hand-overs", type=int, default=0)
+    parser.add_argument("--beside", type=int, default=0)
+    parser.add_argument("--record", type=os.path.abspath)
+    parser.add_argument("--recorded", type=os.path.abspath)
     parser.add_argument("--flag", action="append", default=[], help="one more flag of watchcache")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     stage = Stage(os.path.abspath(options.peers), os.path.abspath(options.watchcache), options.flag)
+    known = {"stories": {}, "graphs": {}}
+    if options.recorded:
+        with open(options.recorded) as file:
+            known = json.load(file)
     try:
-        servers = stage.begin()
+        servers = stage.begin(options.recorded)
         wrong = 0
         # All at once, for most of the time kube-controller-manager waits.
         threads = concurrent.futures.ThreadPoolExecutor(2 * len(STORIES))
-        begun = [(story, [threads.submit(story_on, story, server) for server in servers]) for story in STORIES if options.stories]
-        if options.kill or options.hand_overs:
-            wrong += compared(begun)
+        begun = [(story, [threads.submit(story_on, story, server) for server in servers]) for story in STORIES if options.stories or story.__name__ in options.story]
+        if options.kill or options.hand_overs or options.beside:
+            wrong += compared(begun, known)
             begun = []
         wrong += hand_overs(stage, servers[0], options.hand_overs)
-        wrong += graphs(stage, servers, options.graphs, options.seed, options.kill)
-        wrong += compared(begun)
+        wrong += beside(stage, servers[0], options.beside, options.seed)
+        wrong += graphs(stage, servers, options.graphs, options.seed, options.kill, known)
+        wrong += compared(begun, known)
+        if options.record:
+            with open(options.record, "w") as file:
+                json.dump(known, file)
         if wrong:
             raise SystemExit(f"{wrong} differ")
     except SystemExit:
-        for name in ["watchcache", "kube-controller-manager"]:
+        for name in ["watchcache", "kube-controller-manager"][:1 if options.recorded else 2]:
             with open(stage.path(f"{name}.log"), errors="replace") as file:
                 print(f"{name}:", *(line[:300] for line in file.read().splitlines()[-5:]), sep="\n ", file=sys.stderr)
         raise

@@ -38,7 +38,7 @@ pub use cache::key as token_key;
 pub use directory::{Directory, Empty, Kind, Object};
 pub use host::HostAuthorities;
 pub use impersonation::{Forbidden, Impersonated, Impersonation, Mode, Question, impersonates};
-pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
+pub use jwt::{Algorithm, TOKEN_BYTES_MAX, detached_signature};
 pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};
 pub use request_header::RequestHeaders;
 pub use service_account::{Accounts, Issued, Issuer, LastUse, TokenRequest, TokenRequestError};

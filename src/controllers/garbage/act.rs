@@ -1,6 +1,6 @@
 //! Does with an object what was decided about it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
@@ -44,6 +44,8 @@ const RETRY: Outcome = Outcome { after: After::Retry, look_at: Vec::new() };
 enum Unknown {
     /// Nothing is served of its kind, yet.
     Kind,
+    /// It is there, and has not been taken in: nobody would notice when it goes.
+    NotYet,
     /// It would be in a namespace, and the dependent is in none: that is never so.
     InNoNamespace,
     Failed(WriteError),
@@ -95,15 +97,16 @@ impl Shared {
     /// Waits until all is taken in that was written before this version of the object: who became its dependent before it was deleted is known then.
     async fn settled(&self, item: &Item<'_>) -> Result<(), WriteError> {
         let followed = self.followed.lock().clone();
-        for (slot, followed) in followed.iter().enumerate() {
+        for (slot, followed) in followed.iter().enumerate().filter(|(_, followed)| followed.is_served) {
             let (resource, revision) = (&followed.resource, item.object.revision);
             // Each etcd has revisions of its own.
             let is_comparable = Arc::ptr_eq(resource.handle.published.fed(), item.resource.handle.published.fed());
             let known = if is_comparable { self.controllers.caught_up(resource, revision).await? } else { resource.source().known() };
             let (epoch, applied) = (known.snapshot.epoch, known.snapshot.applied);
             let is_taken_in = || {
-                let taken_in = self.followed.lock().get(slot).and_then(|followed| followed.taken_in);
-                taken_in.is_some_and(|(of, up_to)| of == epoch && (up_to >= applied || is_comparable && up_to >= revision))
+                let now = self.followed.lock().get(slot).map(|followed| (followed.is_served, followed.taken_in));
+                let is_enough = |(of, up_to)| of == epoch && (up_to >= applied || is_comparable && up_to >= revision);
+                now.is_none_or(|(is_served, taken_in)| !is_served || taken_in.is_some_and(is_enough))
             };
             let waiting = async {
                 loop {
@@ -158,7 +161,7 @@ impl Shared {
         for reference in &item.metadata.owner_references {
             match self.owner(item, reference).await {
                 Ok(owner) => owners.push(owner),
-                Err(Unknown::Kind) => return Ok(RETRY),
+                Err(Unknown::Kind | Unknown::NotYet) => return Ok(RETRY),
                 Err(Unknown::InNoNamespace) => return Ok(REST),
                 Err(Unknown::Failed(error)) => return Err(error),
             }
@@ -186,9 +189,11 @@ impl Shared {
             return Ok(Owner::Dangling);
         }
         let resources = self.controllers.resources.load_full();
-        let resource = self.kinds.find(&resources, &reference.api_version, &reference.kind).ok_or(Unknown::Kind)?;
+        let Some(resource) = self.kinds.find(&resources, &reference.api_version, &reference.kind) else {
+            return self.former_owner(reference, namespace).await;
+        };
         if resource.served.namespaced && namespace.is_empty() {
-            self.report(item, reference, &resource).await;
+            self.absentees.add(reference, &resource, item.resource, item.object);
             return Err(Unknown::InNoNamespace);
         }
         let place = place_of_owner(&resource, namespace, &reference.name);
@@ -196,24 +201,35 @@ impl Shared {
             let is_it = metadata.uid == reference.uid;
             is_it.then(|| if metadata.waits_for(FOREGROUND) { Owner::Waiting } else { Owner::Solid })
         };
-        let cached = self.controllers.cached(&place).and_then(|owner| state(&Metadata::of(&owner)?));
-        if let Some(owner) = cached {
-            return Ok(owner);
+        let cached = self.controllers.cached(&place).and_then(|owner| Some((state(&Metadata::of(&owner)?)?, owner)));
+        if let Some((owner, object)) = cached {
+            return if self.has_taken_in(&resource, &object) { Ok(owner) } else { Err(Unknown::NotYet) };
         }
         let found = if reference.name.is_empty() { None } else { self.controllers.writer.newest(&place).await? };
-        if let Some(owner) = found.and_then(|owner| state(&Metadata::of_tree(&owner))) {
-            return Ok(owner);
+        if found.and_then(|owner| state(&Metadata::of_tree(&owner))).is_some() {
+            return Err(Unknown::NotYet);
         }
-        self.report(item, reference, &resource).await;
+        self.absentees.add(reference, &resource, item.resource, item.object);
         self.absent.lock().missed(reference, if resource.served.namespaced { namespace } else { "" });
         Ok(Owner::Dangling)
     }
 
+    /// The same of an owner whose kind is not served any more: it may have gone with its definition. While it is stored, nothing is known of it.
+    async fn former_owner(&self, reference: &OwnerReference, namespace: &str) -> Result<Owner, Unknown> {
+        let resource =
+            self.formerly(reference).filter(|resource| !resource.served.namespaced || !namespace.is_empty()).ok_or(Unknown::Kind)?;
+        match self.controllers.writer.newest(&place_of_owner(&resource, namespace, &reference.name)).await? {
+            Some(owner) if Metadata::of_tree(&owner).uid == reference.uid => Err(Unknown::Kind),
+            _ => Ok(Owner::Dangling),
+        }
+    }
+
     /// Takes owners out of an object.
     async fn forget(&self, resource: &Arc<Resource>, object: &Arc<Object>, uids: &[String]) -> Result<(), WriteError> {
+        let uids: HashSet<&str> = uids.iter().map(String::as_str).collect();
         let left = |metadata: &Value| {
             let all = metadata["ownerReferences"].as_array()?;
-            let left: Vec<&Value> = all.iter().filter(|entry| !uids.iter().any(|uid| entry["uid"] == uid.as_str())).collect();
+            let left: Vec<&Value> = all.iter().filter(|entry| !entry["uid"].as_str().is_some_and(|uid| uids.contains(uid))).collect();
             let owners = if left.is_empty() { Value::Null } else { json!(left) };
             (left.len() < all.len()).then(|| json!({"ownerReferences": owners}))
         };
@@ -288,26 +304,6 @@ impl Shared {
         options.resource_version = None;
         self.controllers.writer.delete(&place, &options, None).await.map(drop)
     }
-
-    /// Tells with an Event that the owner is there, but in a namespace where it cannot be one.
-    async fn report(&self, item: &Item<'_>, reference: &OwnerReference, resource: &Arc<Resource>) {
-        let owner = model::shard::hash(&reference.uid);
-        let is_elsewhere = resource
-            .handle
-            .published
-            .known()
-            .snapshot
-            .store
-            .scan(b"", b"")
-            .any(|object| object.uid_hash == owner && object.namespace() != item.object.namespace() && !object.namespace().is_empty());
-        let Some(events) = self.controllers.built_in("", "events").filter(|_| is_elsewhere) else { return };
-        let event = invalid_namespace(item, reference, &self.controllers.writer.now(), &uuid::Uuid::new_v4().simple().to_string());
-        let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        // The object may be in a namespace that is about to go: then nobody is told.
-        if let Err(error) = self.controllers.create(&events, &namespace, &event).await {
-            tracing::debug!(%error, "an Event about an owner cannot be written");
-        }
-    }
 }
 
 /// An object that is looked at.
@@ -315,27 +311,4 @@ struct Item<'i> {
     resource: &'i Arc<Resource>,
     object: &'i Arc<Object>,
     metadata: &'i Metadata,
-}
-
-/// The Event that kube-controller-manager writes about such an owner.
-fn invalid_namespace(item: &Item<'_>, reference: &OwnerReference, now: &str, suffix: &str) -> Value {
-    let (served, object) = (&item.resource.served, item.object);
-    let (namespace, component) = (object.namespace(), "garbage-collector-controller");
-    let OwnerReference { api_version, kind, name, uid, .. } = reference;
-    let identity = format!("[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]");
-    let mut involved = json!({"kind": served.kind, "apiVersion": served.api_version(), "name": object.name(), "uid": item.metadata.uid});
-    if !namespace.is_empty() {
-        involved["namespace"] = namespace.into();
-    }
-    json!({
-        "metadata": {
-            "name": format!("{}.{}", object.name(), &suffix[..16]),
-            "namespace": if namespace.is_empty() { "default" } else { namespace },
-        },
-        "involvedObject": involved,
-        "reason": "OwnerRefInvalidNamespace",
-        "message": format!("ownerRef {identity} does not exist in namespace {}", go::quote::quoted(namespace)),
-        "source": {"component": component}, "reportingComponent": component, "reportingInstance": "",
-        "type": "Warning", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
-    })
 }

@@ -1,5 +1,7 @@
 //! What the garbage collector does with an object: a decision about what is known of it, its owners and its dependents.
 
+use std::collections::HashSet;
+
 use super::super::objects::{Metadata, OwnerReference};
 use storage::write::options::Propagation;
 
@@ -101,7 +103,9 @@ pub(super) fn names(dependent: &Metadata, owner_uid: &str) -> bool {
 
 /// The owners that an object no longer blocks, because it names them no more or differently.
 pub(super) fn unblocked<'m>(before: &'m Metadata, after: &'m Metadata) -> impl Iterator<Item = &'m OwnerReference> {
-    before.owner_references.iter().filter(|reference| reference.block_owner_deletion == Some(true) && !blocks(after, &reference.uid))
+    let is_blocking = |reference: &&OwnerReference| reference.block_owner_deletion == Some(true);
+    let blocked: HashSet<&str> = after.owner_references.iter().filter(is_blocking).map(|reference| &*reference.uid).collect();
+    before.owner_references.iter().filter(is_blocking).filter(move |reference| !blocked.contains(&*reference.uid))
 }
 
 #[cfg(test)]

@@ -69,6 +69,11 @@ impl Index {
         self.entries.retain(|entry| entry.slot != slot);
     }
 
+    /// All dependents, once for each of their owners.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Slot, &Arc<Object>)> {
+        self.entries.iter().filter_map(|entry| Some((entry.slot, entry.object.as_ref()?)))
+    }
+
     /// The dependents of the owner whose uid has this hash, and perhaps those of others.
     pub(super) fn dependents(&self, owner: u64) -> impl Iterator<Item = (Slot, &Arc<Object>)> {
         let from = Entry { owner, slot: 0, object: None };

@@ -9,8 +9,8 @@ use time::OffsetDateTime;
 use super::{super::Controllers, Rule, moment};
 
 /// Where the tokens are, and their type.
-const NAMESPACE: &str = "kube-system";
-const TYPE: &str = "bootstrap.kubernetes.io/token";
+pub(in super::super) const NAMESPACE: &str = "kube-system";
+pub(in super::super) const TYPE: &str = "bootstrap.kubernetes.io/token";
 
 const RULE: Rule = Rule { deadline, propagation: None };
 
@@ -19,7 +19,8 @@ pub(in super::super) async fn run(controllers: Arc<Controllers>) {
     super::run(&controllers, &secrets, &RULE).await;
 }
 
-fn deadline(secret: &Value) -> Option<OffsetDateTime> {
+/// When a token ends; none of one that does not, and of other Secrets.
+pub(in super::super) fn deadline(secret: &Value) -> Option<OffsetDateTime> {
     if secret["metadata"]["namespace"] != NAMESPACE || secret["type"] != TYPE {
         return None;
     }

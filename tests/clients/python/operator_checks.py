@@ -1,4 +1,5 @@
-"""operator_checks.py KUBECONFIG: an operator made with `kopf` follows a custom resource; one line for each check, exit status 1 when one fails."""
+"""operator_checks.py KUBECONFIG: an operator made with `kopf` follows a custom resource, and makes objects that belong to it; one line for each check, exit status 1 when one
+fails."""
 
 import os
 import sys
@@ -13,7 +14,7 @@ from kubernetes.client.rest import ApiException
 
 from shared import check, custom_resource, finish, wait_for
 
-NAMESPACE, NAME, FINALIZER = "default", "kopf", "kopf.example/finalizer"
+NAMESPACE, NAME, FINALIZER, OWNED = "default", "kopf", "kopf.example/finalizer", "owned-by-kopf"
 GROUP = "kopf.example"
 called = []
 
@@ -28,6 +29,12 @@ def configure(settings, **_):
 def created(spec, patch, **_):
     called.append(("created", spec["size"]))
     patch.status["size"] = spec["size"]
+    child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OWNED}}
+    kopf.adopt(child)
+    owned = client.CoreV1Api().create_namespaced_config_map(NAMESPACE, child)
+    grandchild = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": OWNED, "ownerReferences": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": OWNED, "uid": owned.metadata.uid, "blockOwnerDeletion": True}]}}
+    client.CoreV1Api().create_namespaced_secret(NAMESPACE, grandchild)
 
 
 @kopf.on.update(GROUP, "v1", "things", field="spec.size")
@@ -66,6 +73,10 @@ def main():
     resources.delete_namespaced_custom_object(*place, NAME)
     gone = lambda: resources.list_namespaced_custom_object(*place)["items"] == []
     check("the finalizer is removed, and the object with it", wait_for(lambda: ("deleted",) in called and gone()))
+    core = client.CoreV1Api()
+    left = lambda items: [item.metadata.name for item in items if item.metadata.name == OWNED]
+    check("what belonged to it goes", wait_for(lambda: left(core.list_namespaced_config_map(NAMESPACE).items) == []))
+    check("and what belonged to that", wait_for(lambda: left(core.list_namespaced_secret(NAMESPACE).items) == []))
     stop.set()
     thread.join(30)
     check("the operator stops", not thread.is_alive())
