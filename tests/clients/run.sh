@@ -125,7 +125,7 @@ run_python() {
 }
 run_node() { (cd "$built/node" && node checks.mjs "$1"); }
 # A browser has no token: behind TLS it is `kubectl proxy` that brings the page.
-run_page() { ! grep -q 'server: http:' "$1" || (cd "$built/page" && node checks.mjs "$1"); }
+run_page() { ! grep -q 'server: http:' "$1" || (cd "$built/page" && CHROMIUM=$(command -v "${CHROMIUM:-chromium}") node checks.mjs "$1"); }
 run_operators() {
   local operator code=0
   for operator in $WATCHCACHE_OPERATORS; do "$operator" "$1" || code=1; done
