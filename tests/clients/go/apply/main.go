@@ -5,11 +5,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,6 +102,12 @@ func (s *story) tell(what string, object any, err error) {
 		for _, entry := range entries {
 			delete(entry.(map[string]any), "time")
 		}
+		// Their order is that of seconds, which pass while a server is asked.
+		slices.SortFunc(entries, func(a, b any) int {
+			first, _ := json.Marshal(a)
+			second, _ := json.Marshal(b)
+			return bytes.Compare(first, second)
+		})
 	}
 	text, _ = json.Marshal(tree)
 	s.told = append(s.told, what+": "+string(text))

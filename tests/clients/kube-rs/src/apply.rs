@@ -141,11 +141,13 @@ impl Story {
     }
 }
 
-/// Takes away what differs from server to server.
+/// Takes away what differs from server to server: the order of managers too, which is that of seconds that pass while a server is asked.
 fn strip(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     ["uid", "resourceVersion", "creationTimestamp"].iter().for_each(|name| drop(metadata.remove(*name)));
-    for entry in metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+    let Some(entries) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) else { return };
+    for entry in &mut *entries {
         entry.as_object_mut().and_then(|entry| entry.remove("time"));
     }
+    entries.sort_by_cached_key(Value::to_string);
 }
