@@ -17,6 +17,7 @@ use super::load::{self, Progressing};
 use super::machine::{Loaded, Machine, Out};
 use super::place::Place;
 use super::policy::Follows;
+use super::release::Shown;
 use super::source::{NoAnswer, Source, may_be_old};
 use cache::cacher::{Gone, Inbox};
 use cache::state::snapshot::Fed;
@@ -66,6 +67,8 @@ pub(crate) struct Follower {
     by_pages: bool,
     /// When it was loaded last.
     loaded_at: Instant,
+    /// By which release memory was shown.
+    pub(crate) shown: Shown,
     /// Since when upstream says that it has less than was known.
     older: Option<Instant>,
     /// Since when upstream refuses it.
@@ -104,6 +107,7 @@ impl Follower {
             is_unsure: false,
             by_pages: false,
             loaded_at: Instant::now(),
+            shown: Shown::default(),
             older: None,
             refused: None,
             told: None,
@@ -242,6 +246,7 @@ impl Follower {
         let (from, seconds) = (self.machine.resume_at(), watch_seconds());
         let mut lines = self.source.watch(&self.place, &format!("timeoutSeconds={seconds}&resourceVersion={from}")).await?;
         self.check_history(self.broke_off).await?;
+        self.check_shown().await?;
         self.machine.reconnected();
         self.goes_well();
         self.take_lines(&mut lines, Vec::new()).await
@@ -250,7 +255,7 @@ impl Follower {
     async fn load_and_watch(&mut self) -> Result<(), End> {
         let source = self.source.clone();
         let turn = source.loads.acquire().await.expect("the semaphore is never closed");
-        let known = self.machine.known();
+        let (known, shown) = (self.machine.known(), self.shown_now().await);
         let at_least =
             if known.0 > 0 && !self.is_restored() { format!("&resourceVersion={}", self.machine.loads_from()) } else { String::new() };
         let query = format!("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds={}{at_least}", watch_seconds());
@@ -269,6 +274,7 @@ impl Follower {
         let loading = load::initial_events(&mut lines, &self.place, self.progress_of_load());
         let (loaded, rest) = timeout(source.load_time, loading).await.map_err(|_| End::endless())??;
         self.loaded(loaded, began)?;
+        self.shown = shown;
         drop(turn);
         self.take_lines(&mut lines, rest).await
     }
@@ -276,10 +282,11 @@ impl Follower {
     async fn load_by_pages_and_watch(&mut self) -> Result<(), End> {
         let source = self.source.clone();
         let turn = source.loads.acquire().await.expect("the semaphore is never closed");
-        let began = Instant::now();
+        let (began, shown) = (Instant::now(), self.shown_now().await);
         let loading = load::list(&source, &self.place, self.progress_of_load());
         let loaded = timeout(source.load_time, loading).await.map_err(|_| End::endless())??;
         self.loaded(loaded, Some(began))?;
+        self.shown = shown;
         drop(turn);
         self.watch().await
     }
@@ -330,6 +337,8 @@ impl Follower {
         }
         let fed = self.inbox.fed().clone();
         let mut asking: Pin<&mut Option<BoxFuture<'_, Progress>>> = pin!(None);
+        let (source, shown) = (self.source.clone(), self.shown.clone());
+        let mut turned = pin!(source.releases.turned(&shown));
         loop {
             let hold = self.machine.hold();
             let next = timeout(hold.unwrap_or(SILENCE_MAX), lines.next());
@@ -346,6 +355,8 @@ impl Follower {
                     asking.set(Some(newest(self.source.clone(), self.place.clone()).boxed()));
                     continue;
                 }
+                // What was gathered comes again.
+                () = &mut turned => return Ok(()),
                 () = fed.asked(), if asking.is_none() => {
                     let (from, rest) = (self.machine.known(), self.progress_rest());
                     asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), from, rest).boxed()));

@@ -15,6 +15,7 @@ mod place;
 mod policy;
 mod protobuf;
 mod reflectors;
+mod release;
 mod source;
 
 pub use policy::{Policy, Wanted};

@@ -37,7 +37,7 @@ const PAGE_OBJECTS: usize = 500;
 const EXPIRED_MAX: usize = 3;
 
 /// An object that can be served, or why it cannot.
-type Made = Result<Arc<Object>, Broken>;
+pub(crate) type Made = Result<Arc<Object>, Broken>;
 
 /// What is loaded so far.
 struct Objects {
@@ -201,10 +201,36 @@ fn put(item: &Item, place: &Place) -> Initial {
     }
 }
 
+/// What comes of a list.
+pub(crate) enum Part {
+    /// These objects.
+    Objects(Vec<(Item, Made)>),
+    /// All of them again, for it is begun anew.
+    Anew,
+}
+
 /// Lists everything page by page, all of one revision.
 pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progressing) -> Result<(Loaded, Held), End> {
+    let mut objects = Objects { objects: HashMap::new(), progress };
+    let take = |part: Part| {
+        let Part::Objects(all) = part else {
+            objects.objects.clear();
+            objects.progress.again();
+            return Ok(());
+        };
+        let bytes = all.iter().map(|(item, made)| made.as_ref().map_or(item.value.len(), |object| object.tail_len())).sum();
+        objects.progress.came(all.len(), bytes, objects.objects.len())?;
+        objects.objects.extend(all.into_iter().map(|(item, made)| (item.key, (item.revision, made))));
+        Ok(())
+    };
+    let revision = pages(source, place, take).await?;
+    Ok(objects.loaded(revision)?)
+}
+
+/// Hands over all pages of a list of one revision; returns that.
+pub(crate) async fn pages(source: &Source, place: &Arc<Place>, mut take: impl FnMut(Part) -> Result<(), End>) -> Result<Revision, End> {
     let (mut limit, mut expired) = (PAGE_OBJECTS, 0);
-    let (mut objects, mut next, mut revision) = (Objects { objects: HashMap::new(), progress }, String::new(), None);
+    let (mut next, mut revision) = (String::new(), None);
     loop {
         let from = if next.is_empty() { String::new() } else { format!("&continue={}", utf8_percent_encode(&next, NON_ALPHANUMERIC)) };
         let body = match source.list(place, &format!("limit={limit}{from}")).await {
@@ -216,8 +242,7 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progress
             Err(NoAnswer::Failed(failure)) if failure.code == StatusCode::GONE.as_u16() && expired < EXPIRED_MAX => {
                 expired += 1;
                 (next, revision) = (String::new(), None);
-                objects.objects.clear();
-                objects.progress.again();
+                take(Part::Anew)?;
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -237,11 +262,9 @@ pub(crate) async fn list(source: &Source, place: &Arc<Place>, progress: Progress
         if let Some(why) = all.iter().find_map(unknown) {
             return Err(End::OnlyJson(why));
         }
-        let bytes = all.iter().map(|(item, made)| made.as_ref().map_or(item.value.len(), |object| object.tail_len())).sum();
-        objects.progress.came(all.len(), bytes, objects.objects.len())?;
-        objects.objects.extend(all.into_iter().map(|(item, made)| (item.key, (item.revision, made))));
+        take(Part::Objects(all))?;
         if following.is_empty() {
-            return Ok(objects.loaded(at)?);
+            return Ok(at);
         }
         if following == next {
             return Err(Lie("the same page again and again".to_owned()).into());

@@ -54,6 +54,8 @@ impl Reflectors {
     /// Runs until every commander is gone, or a cacher is.
     pub async fn run(mut self) {
         let mut tick = interval(LOOK_EVERY);
+        let source = self.source.clone();
+        let mut releases = std::pin::pin!(source.look_at_release());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -79,6 +81,7 @@ impl Reflectors {
                     Err(_) => {}
                 },
                 _ = tick.tick() => self.look(),
+                () = &mut releases => {}
             }
         }
     }

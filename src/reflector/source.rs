@@ -7,11 +7,13 @@ use bytes::Bytes;
 use http::header::{AGE, WARNING};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, sleep};
 
 use super::event::{Failure, failure, list_revision};
 use super::ledger::Ledger;
 use super::lines::{Asking, Lines, Watched};
 use super::place::Place;
+use super::release::{Releases, release};
 use client::{Answer, CallError, Kubeconfig};
 use model::{Revision, Storage};
 
@@ -21,6 +23,9 @@ const LOADS_AT_ONCE: usize = 4;
 const RESTORED_AFTER: Duration = Duration::from_secs(60);
 /// How long a load may take. A watch is asked to last 10 minutes at most, and others wait for their turn.
 const LOAD_TIME: Duration = Duration::from_secs(900);
+/// Where it says of which release it is, and how often it is asked.
+const VERSION: &str = "/version";
+const RELEASE_LOOK: Duration = Duration::from_secs(10);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
 const PAGES_AT_ONCE: usize = 32;
 
@@ -36,6 +41,8 @@ pub struct Source {
     pub(crate) loads: Semaphore,
     /// What all objects may have.
     pub(crate) ledger: Arc<Ledger>,
+    /// Of which releases its API servers are.
+    pub(crate) releases: Releases,
     /// It answers again, after it did not.
     pub(crate) back: Notify,
     /// How long upstream says that it has less than it had, until that is believed.
@@ -67,6 +74,7 @@ impl Source {
             prefix: prefix.to_owned(),
             loads: Semaphore::new(LOADS_AT_ONCE),
             ledger: Ledger::within(None),
+            releases: Releases::default(),
             back: Notify::new(),
             restored_after: RESTORED_AFTER,
             load_time: LOAD_TIME,
@@ -105,6 +113,22 @@ impl Source {
             return Err(NoAnswer::Old);
         }
         list_revision(&answer.body).map_err(|lie| NoAnswer::Failed(Failure { message: lie.to_string(), ..Failure::default() }))
+    }
+
+    /// Asks of which release it is, where watches of this path are asked for; none when it does not say.
+    pub(crate) async fn release(&self, path: &str) -> Option<String> {
+        let answer = self.asking.whole(path, VERSION, "application/json").await.ok()?;
+        let release = release(&answer.body).filter(|_| answer.status == StatusCode::OK)?;
+        self.releases.said(&release, Instant::now());
+        Some(release)
+    }
+
+    /// Asks again and again of which release it is.
+    pub(crate) async fn look_at_release(&self) {
+        loop {
+            sleep(RELEASE_LOOK).await;
+            self.release(VERSION).await;
+        }
     }
 
     /// A page of a list, with this query.

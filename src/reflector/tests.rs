@@ -76,6 +76,18 @@ impl Bench {
         adjust: impl FnOnce(&mut Source),
         react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
     ) -> Self {
+        Self::before_release(other, policy, adjust, || Reaction::Answer(404, "application/json", Bytes::new()), react).await
+    }
+
+    /// One before a server that says of which release it is.
+    async fn before_release(
+        other: Option<&Server>,
+        policy: Policy,
+        adjust: impl FnOnce(&mut Source),
+        version: impl Fn() -> Reaction + Send + Sync + 'static,
+        react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
+        let react = move |asked: &ReceivedRequest| if asked.uri.path() == "/version" { version() } else { react(asked) };
         let server = Server::start(react).await;
         let trust = Trust::from_pem(other.unwrap_or(&server).ca_pem().as_bytes()).expect("an authority");
         let at = Kubeconfig::of_server(&server.url(), trust).expect("a server");
@@ -125,7 +137,8 @@ impl Bench {
 
     /// The queries of the watches and lists so far.
     fn asked(&self) -> Vec<String> {
-        self.server.asked().iter().map(|asked| asked.uri.query().unwrap_or("").to_owned()).collect()
+        let asked = self.server.asked();
+        asked.iter().filter(|asked| asked.uri.path() != "/version").map(|asked| asked.uri.query().unwrap_or("").to_owned()).collect()
     }
 
     async fn is_asked(&self, times: usize) {

@@ -63,6 +63,48 @@ async fn another_past_is_noticed() {
     cases.join_all().await;
 }
 
+/// A server of a newer release has been written to, and one of an older release has told of it: it does not know all of what is there.
+#[tokio::test]
+async fn what_another_release_shows_is_compared() {
+    let fuller = || object("a", 3).replace("\"uid\"", "\"labels\":{\"new\":\"yes\"},\"uid\"");
+    for (shown, loads_wanted) in [(object("a", 3), 1), (fuller(), 2)] {
+        let (loads, watches) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (loaded, watched, now) = (loads.clone(), watches.clone(), shown.clone());
+        let version = move || {
+            let minor = if watches.load(Ordering::Relaxed) == 0 { 36 } else { 37 };
+            Reaction::Answer(200, "application/json", format!(r#"{{"gitVersion":"v1.{minor}.0"}}"#).into())
+        };
+        let named = Some(vec![Wanted::parse("configmaps").expect("a name")]);
+        let policy = Policy { named, ..Policy::default() };
+        let bench = Bench::before_release(
+            None,
+            policy,
+            |_| {},
+            version,
+            move |asked| match asked.uri.query().unwrap_or("") {
+                query if query.contains("sendInitialEvents") => match loads.fetch_add(1, Ordering::Relaxed) {
+                    0 => Reaction::After(Duration::from_millis(1_100), Box::new(ended(&[put("a", 3), end(7), bookmark(9)]))),
+                    _ => open(&[event("ADDED", &now), end(20)]),
+                },
+                "limit=1" => at_revision(20),
+                query if query.contains("resourceVersionMatch=Exact") => Reaction::Answer(400, "application/json", Bytes::new()),
+                "limit=500" => listed(20, "", std::slice::from_ref(&now)),
+                _ => {
+                    watched.fetch_add(1, Ordering::Relaxed);
+                    open(&[put("x", 21)])
+                }
+            },
+        )
+        .await;
+        bench.has(if loads_wanted == 1 { "21: a@3 x@21" } else { "20: a@3" }).await;
+        let known = bench.known();
+        let text =
+            known.snapshot.store.find(b"/registry/configmaps/n/a").map(|object| String::from_utf8_lossy(&object.tail()).into_owned());
+        assert_eq!((loaded.load(Ordering::Relaxed), text.is_some_and(|text| text.contains("new"))), (loads_wanted, loads_wanted == 2));
+        assert!(bench.asked().iter().any(|query| query == "limit=500"), "{:?}", bench.asked());
+    }
+}
+
 /// A tier above that answers from memory cannot tell how far the API server is.
 #[tokio::test]
 async fn what_may_be_old_proves_nothing() {

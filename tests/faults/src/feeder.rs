@@ -75,13 +75,18 @@ impl Kitchen {
 
     /// What has the server under test be fed by whoever is at this port.
     pub(crate) fn feeds(&self, port: u16) -> Result<Vec<String>> {
-        let file = self.dir.join("upstream.kubeconfig");
-        let cluster = json!({"server": format!("https://127.0.0.1:{port}"), "certificate-authority": self.serving.certificate});
-        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": cluster}],
-            "users": [{"name": "a", "user": {"token": TOKEN}}], "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
-        std::fs::write(&file, kubeconfig.to_string())?;
-        Ok(vec!["--source=upstream".to_owned(), format!("--upstream-kubeconfig={}", file.display())])
+        fed_by(&self.dir, port, &self.serving.certificate)
     }
+}
+
+/// What has the server under test be fed by whoever is at this port, with a certificate signed so.
+pub(crate) fn fed_by(dir: &Path, port: u16, authority: &Path) -> Result<Vec<String>> {
+    let file = dir.join("upstream.kubeconfig");
+    let cluster = json!({"server": format!("https://127.0.0.1:{port}"), "certificate-authority": authority});
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": cluster}],
+        "users": [{"name": "a", "user": {"token": TOKEN}}], "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+    std::fs::write(&file, kubeconfig.to_string())?;
+    Ok(vec!["--source=upstream".to_owned(), format!("--upstream-kubeconfig={}", file.display())])
 }
 
 impl Feeder {

@@ -22,7 +22,7 @@ use crate::{
     etcd::Etcd,
     http::Listener,
     object::{Filter, NAMESPACE_PREFIX, Resource},
-    options::Options,
+    options::{Options, Subject},
     reflector::{Habit, Reflector},
     stage::{self, Verdict},
     subject::{Server, Wishes, write_tokens},
@@ -41,6 +41,8 @@ const RESOURCES: [Resource; 2] = [Resource::Autoscalers, Resource::StatefulSets]
 const UNDER_WAY: Duration = Duration::from_secs(2);
 /// How long the replica may take to notice which minor is behind it: it looks every five seconds, and the machine is slow.
 const NOTICED: Duration = Duration::from_secs(20);
+/// The same of a server that is fed: it asks every ten seconds, and compares what it has within twenty.
+const NOTICED_BY_FED: Duration = Duration::from_secs(60);
 /// How long anything else may take.
 const ANSWER: Duration = Duration::from_secs(120);
 
@@ -95,7 +97,7 @@ pub(super) async fn upgraded(options: &Options, dir: &Path) -> Result<Verdict> {
     let first = servers.start(Release::Older, here).await?;
     servers.behind(&[here]);
     make(&servers.listener(here)?).await?;
-    let wishes = Wishes { secure: true, args: servers.replica_args(), ..Wishes::default() };
+    let wishes = Wishes { secure: true, args: servers.subject_args()?, ..Wishes::default() };
     let replica = Server::start(options, dir, &[options.ports().etcd(0)], wishes).await?;
     let controllers = Controllers::start(options, dir, &replica.secure).await?;
     let mut play = Play::begin(options, servers, replica, controllers)?;
@@ -194,6 +196,14 @@ impl<'a> Play<'a> {
         }
     }
 
+    fn is_fed(&self) -> bool {
+        self.options.subject == Subject::WatchcacheUpstream
+    }
+
+    fn noticed(&self) -> Duration {
+        if self.is_fed() { NOTICED_BY_FED } else { NOTICED }
+    }
+
     async fn pass(&self) {
         sleep(Duration::from_secs(self.options.upgrade_seconds)).await;
     }
@@ -206,7 +216,7 @@ impl<'a> Play<'a> {
         let noticed = loop {
             let asked = began.elapsed();
             let compared = lists::compare(ours, &theirs, release).await?;
-            let Some(wrong) = compared.wrong.first().filter(|_| asked < NOTICED) else { break asked };
+            let Some(wrong) = compared.wrong.first().filter(|_| asked < self.noticed()) else { break asked };
             println!(
                 "  {release:?}: asked for after {:.1} s {} lists differ, the first: {wrong}",
                 asked.as_secs_f64(),
@@ -250,6 +260,7 @@ impl<'a> Play<'a> {
         self.replica.alive()?;
         let cost = self.replica.cost()?;
         self.stop.send_replace(true);
+        let (is_fed, noticed) = (self.is_fed(), self.noticed());
         let mut verdict = Verdict::default();
         let mut late = Duration::ZERO;
         for Side { stored, informers } in self.sides {
@@ -265,13 +276,13 @@ impl<'a> Play<'a> {
             self.found.extend(stored::lost(&values, &stored.ledger, &self.alone));
             let eras = stored.ledger.eras();
             // A watch that is handed on is at the mercy of an API server that has just started and remembers nothing.
-            let expiry = if resource == Resource::Autoscalers { Expiry::Never } else { Expiry::Anyhow };
+            let expiry = if resource == Resource::Autoscalers && !is_fed { Expiry::Never } else { Expiry::Anyhow };
             for informer in informers {
                 for lesser in informer.lesser() {
                     let Some(since) = self.alone.since(lesser.at) else { continue };
-                    if resource == Resource::StatefulSets {
+                    if resource == Resource::StatefulSets || is_fed {
                         late = late.max(since);
-                        if since < NOTICED {
+                        if since < noticed {
                             continue;
                         }
                     } else if since < UNDER_WAY || !stored::has_whole(&values, lesser.key, lesser.revision) {

@@ -8,8 +8,9 @@ use std::{
 use anyhow::{Result, bail};
 
 use crate::{
+    feeder::fed_by,
     http::Listener,
-    options::Options,
+    options::{Options, Subject},
     pki::{Authority, Pair, openssl},
     process::Process,
     proxy::{Proxy, Targets},
@@ -91,16 +92,19 @@ impl<'a> Servers<'a> {
         self.listener(self.options.ports().upstream_proxy())
     }
 
-    /// What makes the server under test a replica of whoever is behind the address.
-    pub(super) fn replica_args(&self) -> Vec<String> {
-        vec![
+    /// What makes the server under test a replica of whoever is behind the address, or has it be fed by them.
+    pub(super) fn subject_args(&self) -> Result<Vec<String>> {
+        if self.options.subject == Subject::WatchcacheUpstream {
+            return fed_by(self.dir, self.options.ports().upstream_proxy(), self.authority.certificate());
+        }
+        Ok(vec![
             format!("--upstream-server=https://127.0.0.1:{}", self.options.ports().upstream_proxy()),
             format!("--upstream-cafile={}", self.authority.certificate().display()),
             format!("--proxy-client-cert-file={}", self.front.certificate.display()),
             format!("--proxy-client-key-file={}", self.front.key.display()),
             format!("--service-account-key-file={}", self.dir.join("accounts.pub").display()),
             "--authorization-mode=RBAC".to_owned(),
-        ]
+        ])
     }
 
     fn args(&self, port: u16) -> Vec<String> {
