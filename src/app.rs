@@ -57,6 +57,7 @@ use apiserver::{
     service::Clients,
     stages::Stages,
     staleness,
+    zpages::Started,
 };
 use auth::access::Access;
 use auth::authn::Authenticator;
@@ -310,6 +311,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             times: config.times.clone(),
             gates: config.gates,
             shows_inside: config.page,
+            started: Started { at: SystemTime::now(), flags: config.flags.clone() },
             max_staleness: config.times.max_staleness,
         },
         condition: Condition {

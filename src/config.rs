@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use auth::authn;
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 mod aggregated;
 mod args;
 mod audit;
 mod authorization;
+mod flags;
 mod gates;
 mod keeping;
 pub mod overrides;
@@ -98,6 +99,8 @@ pub struct Config {
     pub page: bool,
     /// Values with fields that are not known are served, and changed, without them.
     pub serve_unknown_fields: bool,
+    /// The flags as typed, and defaults, sorted by name.
+    pub flags: Vec<(String, String)>,
     pub log: Log,
     /// What the operator should know about this combination, one line each; `app` logs them at start.
     pub warnings: Vec<String>,
@@ -200,9 +203,10 @@ impl Invocation {
     /// # Errors
     /// `Stop` says what to print and how to end.
     pub fn from_command_line<I: IntoIterator<Item: Into<OsString> + Clone>>(line: I) -> Result<Self, Stop> {
-        let cli = Cli::try_parse_from(line).map_err(|error| stop(&error))?;
+        let matches = Cli::command().try_get_matches_from(line).map_err(|error| stop(&error))?;
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| stop(&error))?;
         let checked = match cli.command {
-            Command::Serve(args) => check(*args).map(|config| Self::Serve(Box::new(config))),
+            Command::Serve(args) => check(*args, flags::of_serve(&matches)).map(|config| Self::Serve(Box::new(config))),
             Command::Store(args) => match args.command {
                 Some(command) => Ok(Self::Keep(command)),
                 None => store::check(*args).map(Self::Store),
@@ -256,7 +260,7 @@ fn stop(error: &clap::Error) -> Stop {
     }
 }
 
-fn check(mut args: ServeArgs) -> Result<Config, String> {
+fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, String> {
     let mut warnings = Vec::new();
     let (source, of_source) = source::source(&args)?.unzip();
     let in_memory = store::in_memory(&mut args.data_dir);
@@ -339,6 +343,7 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
         gates: gates::gates(&args.feature_gates)?,
         page: args.page,
         serve_unknown_fields: args.serve_unknown_fields,
+        flags,
         log: log(&args.log)?,
         warnings,
     })

@@ -16,6 +16,7 @@ use super::{
     last_use::LastUses,
     open_watches::OpenWatches,
     settings::{Callers, Gates, Times},
+    zpages::Started,
 };
 use auth::access::Access;
 use auth::authn::{Authenticator, Discovery, Issuer};
@@ -99,6 +100,8 @@ pub struct RequestSettings {
     pub gates: Gates,
     /// Whether there is the page at `/watchcache/`, and its API.
     pub shows_inside: bool,
+    /// What `/statusz` and `/flagz` tell.
+    pub started: Started,
     /// How old memory may be that answers; any age without it.
     pub max_staleness: Option<Duration>,
 }

@@ -63,3 +63,4 @@ mod strict_transport;
 mod token_request;
 mod tunnel;
 mod websocket;
+pub mod zpages;

@@ -36,6 +36,8 @@ pub enum Route {
     /// `/metrics`.
     Metrics,
     Slis,
+    /// `/statusz` and `/flagz`.
+    Zpage(Zpage),
     /// `/watchcache/…`: what this program says of itself, also where `/version` and the like are another server's.
     Own(OwnPage),
     /// `/watchcache/…`: the page that shows this server from inside, and its API.
@@ -60,6 +62,15 @@ pub enum TokenDocument {
     Configuration,
     /// `/openid/v1/jwks`
     Keys,
+}
+
+/// The pages that each component of Kubernetes has of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zpage {
+    /// `/statusz`: since when it runs, and which version.
+    Statusz,
+    /// `/flagz`: its flags.
+    Flagz,
 }
 
 /// The pages below `/watchcache/`.
@@ -201,6 +212,8 @@ impl Route {
             Self::Version => "/version",
             Self::Metrics => "/metrics",
             Self::Slis => "/metrics/slis",
+            Self::Zpage(Zpage::Statusz) => "/statusz",
+            Self::Zpage(Zpage::Flagz) => "/flagz",
             Self::Own(OwnPage::Version) => "/watchcache/version",
             Self::Own(OwnPage::Status) => "/watchcache/status",
             Self::Discovery(TokenDocument::Configuration) => "/.well-known/openid-configuration",
@@ -267,6 +280,8 @@ fn fixed(path: &str) -> Option<Route> {
         "" => return Some(Route::Root),
         "metrics" => return Some(Route::Metrics),
         "metrics/slis" => return Some(Route::Slis),
+        "statusz" => return Some(Route::Zpage(Zpage::Statusz)),
+        "flagz" => return Some(Route::Zpage(Zpage::Flagz)),
         "watchcache/version" => return Some(Route::Own(OwnPage::Version)),
         "watchcache/status" => return Some(Route::Own(OwnPage::Status)),
         ".well-known/openid-configuration" => return Some(Route::Discovery(TokenDocument::Configuration)),

@@ -88,6 +88,11 @@ impl Reply {
         String::from_utf8_lossy(self.audit_id.as_bytes()).into_owned()
     }
 
+    /// Whether the client wants indented JSON, whatever it accepts.
+    pub(super) fn wants_pretty(&self) -> bool {
+        self.wants_pretty
+    }
+
     /// Whether objects and lists are sent as a form encodes them: neither indented nor as YAML.
     pub(super) fn is_compact(&self) -> bool {
         match self.media {

@@ -18,7 +18,7 @@ use super::{
     context::Authorized,
     discovery::{discovery, document},
     inside, openapi,
-    path::{Health, OwnPage, PathError, Route, TokenDocument},
+    path::{Health, OwnPage, PathError, Route, TokenDocument, Zpage},
     respond::{Reply, not_found},
     staleness,
     status::Status,
@@ -27,7 +27,8 @@ use catalogue::discovery::version;
 use telemetry::{CONTENT_TYPE, SLIS_CONTENT_TYPE};
 
 /// Paths besides the API groups that `/` lists.
-const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+const PATHS: &[&str] =
+    &["/flagz", "/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz", "/statusz", "/version"];
 
 /// Returns the routes of all that is no resource. A path is matched in the form that `Route::path` gives it.
 pub(super) fn routes(api: Arc<Api>) -> Router {
@@ -44,6 +45,8 @@ pub(super) fn routes(api: Arc<Api>) -> Router {
         .route("/openid/v1/jwks", any(token_keys))
         .route("/metrics", any(metrics))
         .route("/metrics/slis", any(slis))
+        .route("/statusz", any(statusz))
+        .route("/flagz", any(flagz))
         .route("/watchcache/version", any(own_version))
         .route("/watchcache/status", any(own_status));
     for endpoint in Health::ALL {
@@ -178,6 +181,14 @@ async fn metrics(State(api): State<Arc<Api>>, context: Authorized) -> Response {
 
 async fn slis(State(api): State<Arc<Api>>, context: Authorized) -> Response {
     context.reply.whole(StatusCode::OK, SLIS_CONTENT_TYPE, api.metrics.slis.render().into())
+}
+
+async fn statusz(State(api): State<Arc<Api>>, context: Authorized, request: Request) -> Response {
+    api.zpage(&context, Zpage::Statusz, request.headers())
+}
+
+async fn flagz(State(api): State<Arc<Api>>, context: Authorized, request: Request) -> Response {
+    api.zpage(&context, Zpage::Flagz, request.headers())
 }
 
 async fn own_version(State(api): State<Arc<Api>>, context: Authorized) -> Response {

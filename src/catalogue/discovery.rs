@@ -20,8 +20,10 @@ use super::{
 /// Media type of the aggregated documents. Clients compare the answer's Content-Type with it whole (spec api-surface §2.2).
 pub const AGGREGATED_MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The release whose API we serve; clients compare it with their own.
-const KUBERNETES: &str = "v1.36.3";
+/// The release whose API we serve, with this program in semver's build metadata; clients compare it with their own.
+pub const GIT_VERSION: &str = concat!("v1.36.3+watchcache-", env!("CARGO_PKG_VERSION"));
+/// Its major and minor.
+pub const EMULATED: &str = "1.36";
 /// Its minor, as `/version` says it.
 pub const MINOR: &str = "36";
 
@@ -134,7 +136,7 @@ pub fn version() -> Bytes {
         emulation_minor: "36",
         min_compatibility_major: "1",
         min_compatibility_minor: "35",
-        git_version: format!("{KUBERNETES}+watchcache-{}", env!("CARGO_PKG_VERSION")),
+        git_version: GIT_VERSION,
         git_commit: "",
         git_tree_state: "",
         build_date: "",

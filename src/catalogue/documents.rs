@@ -148,7 +148,7 @@ pub(super) struct VersionInfo {
     pub(super) emulation_minor: &'static str,
     pub(super) min_compatibility_major: &'static str,
     pub(super) min_compatibility_minor: &'static str,
-    pub(super) git_version: String,
+    pub(super) git_version: &'static str,
     pub(super) git_commit: &'static str,
     pub(super) git_tree_state: &'static str,
     pub(super) build_date: &'static str,
