@@ -2,7 +2,7 @@
 """What kube-controller-manager cleans up, done by it on a kube-apiserver and by watchcache alone: the same stories and the same random graphs of owners on both, and what
 is left must be the same.
 
-    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--story NAME]… [--graphs N] [--seed S] [--kill] [--hand-overs N] [--beside SECONDS] [--record FILE | --recorded FILE]
+    tests/controllers/compare.py PEERS WATCHCACHE [--stories] [--story NAME]… [--graphs N [--begin N]] [--seed S] [--kill] [--hand-overs N] [--beside SECONDS] [--record FILE | --recorded FILE]
                                  [--flag FLAG]
 
 PEERS has etcd, kube-apiserver and kube-controller-manager, as tests/peers/build.sh makes them. Needs openssl. PORT (default 21890) is the first of five on loopback.
@@ -10,7 +10,7 @@ PEERS has etcd, kube-apiserver and kube-controller-manager, as tests/peers/build
 --stories     those of stories.py, all at once; --story: this one, by its name
 --graphs      so many graphs of twelve objects (ConfigMaps, Secrets, custom resources in two namespaces and in none) that own each other, in circles too, whose owners are
             partly not there, of another namespace or of another uid; some have finalizers, some of them are deleted in one of the three ways, in two steps. Compared are
-            the survivors, with their owners and finalizers
+            the survivors, with their owners and finalizers. --begin: the first of them is this one of its seed
 --hand-overs  a kube-controller-manager's Lease is taken and released so often: nothing is done while it is held
 --beside      for so long, a kube-controller-manager is started on watchcache and stopped, killed, told to end or left to work, again and again: nothing is done here while it
               has its Lease, be it silent, and all of it once, by one of the two
@@ -298,7 +298,8 @@ class Graph:
             status, found = server.ask("GET", self.path(index))
             if status == 200:
                 metadata = found["metadata"]
-                owners = sorted([o["name"], o["uid"] if o["uid"].startswith("wrong") else "", o.get("blockOwnerDeletion")] for o in metadata.get("ownerReferences", []))
+                told = ([o["name"], o["uid"] if o["uid"].startswith("wrong") else "", o.get("blockOwnerDeletion")] for o in metadata.get("ownerReferences", []))
+                owners = sorted(told, key=json.dumps)
                 left[f"{self.path(index)}"] = [owners, sorted(metadata.get("finalizers", [])), "deletionTimestamp" in metadata]
         return left
 
@@ -372,11 +373,11 @@ def run(stage, servers, batch, kill):
     return left
 
 
-def graphs(stage, servers, count, seed, kill, known):
+def graphs(stage, servers, begin, count, seed, kill, known):
     """What comes first when much happens at once is chance, on both: what differs is done again, and one outcome at least must be of both."""
     wrong, again = 0, 0
-    for first in range(0, count, BATCH):
-        batch = [Graph(number, random.Random(f"{seed}/{number}")) for number in range(first, min(first + BATCH, count))]
+    for first in range(begin, begin + count, BATCH):
+        batch = [Graph(number, random.Random(f"{seed}/{number}")) for number in range(first, min(first + BATCH, begin + count))]
         outcomes = {graph.number: ([], known["graphs"].setdefault(f"{seed}/{graph.number}", [])) for graph in batch}
         left = batch
         for attempt in range(ATTEMPTS):
@@ -391,7 +392,7 @@ def graphs(stage, servers, count, seed, kill, known):
             wrong += 1
             ours, theirs = outcomes[graph.number]
             print(f"graph {graph.number} of seed {seed}:\n  nodes {graph.nodes}\n  steps {graph.steps}\n  ours   {ours[0]}\n  theirs {theirs[0]}")
-        print(f"{first + len(batch)} graphs, {again} done again, {wrong} differ", flush=True)
+        print(f"{first + len(batch) - begin} graphs, {again} done again, {wrong} differ", flush=True)
     return wrong
 
 
@@ -523,6 +524,7 @@ def main():
     parser.add_argument("--stories", action="store_true")
     parser.add_argument("--story", action="append", default=[], choices=[story.__name__ for story in STORIES])
     parser.add_argument("--graphs", type=int, default=0)
+    parser.add_argument("--begin", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--hand-overs", type=int, default=0)
@@ -548,7 +550,7 @@ def main():
             begun = []
         wrong += hand_overs(stage, servers[0], options.hand_overs)
         wrong += beside(stage, servers[0], options.beside, options.seed)
-        wrong += graphs(stage, servers, options.graphs, options.seed, options.kill, known)
+        wrong += graphs(stage, servers, options.begin, options.graphs, options.seed, options.kill, known)
         wrong += compared(begun, known)
         if options.record:
             with open(options.record, "w") as file:

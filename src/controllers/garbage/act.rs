@@ -236,19 +236,22 @@ impl Shared {
         self.change(resource, object, left).await
     }
 
-    /// Has an object block none of its owners; returns whether it did.
+    /// Has an object block none of its owners; returns whether it was changed for that. A custom resource says so of all its owners, as kube-controller-manager has it,
+    /// whose patch of these is another one.
     async fn unblock(&self, item: &Item<'_>) -> Result<bool, WriteError> {
+        let says_all = item.resource.served.is_custom();
         let unblocked = |metadata: &Value| {
             let mut all = metadata["ownerReferences"].as_array()?.clone();
-            let blocking = all.iter_mut().filter(|entry| entry["blockOwnerDeletion"] == true);
-            let count = blocking.map(|entry| entry["blockOwnerDeletion"] = false.into()).count();
+            let is_wrong = |entry: &&mut Value| entry["blockOwnerDeletion"] == true || (says_all && entry["blockOwnerDeletion"].is_null());
+            let count = all.iter_mut().filter(is_wrong).map(|entry| entry["blockOwnerDeletion"] = false.into()).count();
             (count > 0).then(|| json!({"ownerReferences": all}))
         };
-        let blocks = item.metadata.owner_references.iter().any(|reference| reference.block_owner_deletion == Some(true));
-        if blocks {
+        let is_wrong = |blocks: Option<bool>| blocks == Some(true) || (says_all && blocks.is_none());
+        let changes = item.metadata.owner_references.iter().any(|reference| is_wrong(reference.block_owner_deletion));
+        if changes {
             self.change(item.resource, item.object, unblocked).await?;
         }
-        Ok(blocks)
+        Ok(changes)
     }
 
     /// Takes the finalizer away for which an object waits.
