@@ -133,6 +133,12 @@ impl<'a> FieldManager<'a> {
         if self.of_scale { "Scale" } else { &self.target.served().kind }
     }
 
+    /// Returns which object it is, for people.
+    fn named(&self, object: &Value) -> String {
+        let of = |name| tree::text(object, &["metadata", name]);
+        format!("({}/{}; {})", of("namespace"), of("name"), printed_kind(&self.api_version(), self.kind()))
+    }
+
     /// Returns an object in the version of the request.
     fn shown<'v>(&self, object: &'v Value) -> Cow<'v, Value> {
         if self.of_scale { Cow::Borrowed(object) } else { self.target.resource.encoders.whole().encoder.tree(object) }
@@ -193,11 +199,10 @@ impl<'a> FieldManager<'a> {
     fn update(&self, live: &Value, new: &Value, mut managed: Managed, manager: &str) -> Result<Managed, String> {
         let types = self.types();
         let typed = types.own();
-        let live = without_managed(live);
-        let (live, new) =
-            (TypedValue::new(live, &typed, Duplicates::Allowed), TypedValue::new(Cow::Borrowed(new), &typed, Duplicates::Allowed));
-        let live = live.map_err(|error| format!("failed to convert live object to smd typed: {error}"))?;
-        let new = new.map_err(|error| format!("failed to convert new object to smd typed: {error}"))?;
+        let of =
+            |what: &str, object: &Value, error| format!("failed to convert {what} object {} to smd typed: {error}", self.named(object));
+        let new = TypedValue::new(Cow::Borrowed(new), &typed, Duplicates::Allowed).map_err(|error| of("new", new, error))?;
+        let live = TypedValue::new(without_managed(live), &typed, Duplicates::Allowed).map_err(|error| of("live", live, error))?;
         let api_version = self.api_version();
         let managers = std::mem::take(&mut managed.managers);
         managed.managers = self
@@ -262,12 +267,10 @@ impl<'a> FieldManager<'a> {
     fn apply(&self, live: &Value, config: &Value, mut managed: Managed, force: bool) -> Result<(Option<Value>, Managed), ApplyError> {
         let types = self.types();
         let (typed, api_version) = (types.own(), self.api_version());
-        let of = |name| tree::text(config, &["metadata", name]);
-        let named = || format!("({}/{}; {})", of("namespace"), of("name"), printed_kind(&api_version, self.kind()));
         let config_typed = TypedValue::new(Cow::Borrowed(config), &typed, Duplicates::Refused)
-            .map_err(|error| ApplyError::Other(format!("failed to create typed patch object {}: {error}", named())))?;
+            .map_err(|error| ApplyError::Other(format!("failed to create typed patch object {}: {error}", self.named(config))))?;
         let live_typed = TypedValue::new(Cow::Borrowed(live), &typed, Duplicates::Allowed)
-            .map_err(|error| ApplyError::Other(format!("failed to create typed live object {}: {error}", named())))?;
+            .map_err(|error| ApplyError::Other(format!("failed to create typed live object {}: {error}", self.named(live))))?;
         let identifier = self.identifier(&self.manager.name, "Apply");
         let managers = std::mem::take(&mut managed.managers);
         let applied = self.updater(&types).apply(&live_typed, &config_typed, &api_version, managers, &identifier, force)?;
