@@ -14,6 +14,8 @@ use crate::{
 
 /// Writes after the backup, that the restore undoes.
 const UNDONE: Duration = Duration::from_secs(4);
+/// Writes after the restore, while the server connects again.
+const BEFORE_IT_IS_NOTICED: Duration = Duration::from_millis(500);
 /// Writes after the restore: fewer, so that revisions stay below the old ones.
 const AFTER: Duration = Duration::from_secs(2);
 /// The longest that revisions may take to pass the old ones.
@@ -25,6 +27,11 @@ pub(super) async fn seen(options: &Options, dir: &Path) -> Result<Verdict> {
     let backup = until_undone(&mut stage).await?;
     let old = stage.ledger.now().1;
     swap(&mut stage, &backup).await?;
+    let writers = stage.write(&stage.workload()).await?;
+    sleep(BEFORE_IT_IS_NOTICED).await;
+    writers.stop().await?;
+    // Who comes back with a revision of the old history that the new one has passed cannot be told from others: everybody is told first.
+    stage.settle().await;
     let writers = stage.write(&stage.workload()).await?;
     sleep(AFTER).await;
     writers.stop().await?;
