@@ -101,7 +101,8 @@ impl Operator {
 }
 
 async fn reconcile(gadget: Arc<DynamicObject>, operator: Arc<Operator>) -> Result<Action, Failed> {
-    let reconciled = finalizer(&operator.gadgets(), FINALIZER, gadget, |event| async {
+    let gadgets = operator.gadgets();
+    let reconciled = finalizer(&gadgets, FINALIZER, gadget, |event| async {
         match event {
             Event::Apply(gadget) => operator.apply(&gadget).await,
             Event::Cleanup(_) => {
