@@ -4,8 +4,8 @@
     run.py --watchcache PROGRAM --peers DIR [--at-once 2] [--write] [GUIDE…]
 
 A GUIDE is a Markdown file; without one, all of docs/guides. Its ```console blocks are one session of bash, in an empty folder, with `watchcache` and the programs of DIR (tests/peers/build.sh makes
-them) in PATH. A line that begins with `$ ` is a command, which goes on after a `\\` at its end and through here-documents; the lines up to the next command are what it prints, standard error
-included. In them `…` stands for any text of a line, and a line `…` for any number of lines. A command that prints nothing must succeed.
+them) in PATH. A line that begins with `$ ` is a command, which goes on as bash reads it (a `\\` at the end of a line, a here-document, a loop); the lines up to the next command are what it prints, standard
+error included. In them `…` stands for any text of a line, and a line `…` for any number of lines. A command that prints nothing must succeed.
 
 What a guide leaves running with `&` is ended after it, with the whole session. Ports that it names (`127.0.0.1:8080`, `--secure-port 6443`) are replaced by free ones, in commands and back in what they
 print, so guides run at once and beside anything else. A page that has the line `<!-- runs on: a cluster -->` gets KUBECONFIG for a cluster of its own: etcd, kube-apiserver and
@@ -36,7 +36,6 @@ CLUSTER_SECONDS = 120
 OUTPUT_BYTES_MAX = 1 << 20
 CLUSTER = "<!-- runs on: a cluster -->"
 PORT = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d{4,5})\b|--[a-z-]*port[= ](\d{4,5})\b")
-HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]+)\1")
 TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -45,6 +44,15 @@ class Step:
 
     def __init__(self, number, command, begin):
         self.number, self.command, self.begin, self.end, self.shown = number, command, begin, begin, []
+
+
+def is_whole(command):
+    """Whether bash would run this, and not ask for more."""
+    if command.endswith("\\"):
+        return False
+    read = subprocess.run(["bash", "-n"], input=command + "\n", capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    # The end of a here-document that is missing is only warned of.
+    return not any(more in read.stderr for more in ("unexpected EOF", "unexpected end of file", "delimited by end-of-file"))
 
 
 def steps(lines):
@@ -63,14 +71,9 @@ def steps(lines):
             if line.startswith("$ "):
                 first, command = at, [line[2:]]
                 at += 1
-                end = HERE_DOCUMENT.search(command[0])
-                # A command goes on after a backslash, or up to the end of what it is given.
-                while end or command[-1].endswith("\\"):
+                while not is_whole("\n".join(command)):
                     command.append(strip(lines[at]))
                     at += 1
-                    if end and command[-1] == end.group(2):
-                        break
-                    end = end or HERE_DOCUMENT.search(command[-1])
                 last = Step(first + 1, "\n".join(command), at)
                 found.append(last)
             elif last is None:
@@ -298,9 +301,9 @@ def check_itself():
     """What this program lets pass, and what not."""
     assert fits(["a…c", "…", "z"], ["abc", "1", "2", "z"]) and fits(["…"], []) and fits([], [])
     assert not fits(["a…c"], ["abd"]) and not fits(["a"], []) and not fits([], ["a"]) and not fits(["…", "z"], ["y"]) and not fits(["a.c"], ["abc"])
-    page = ["```console", "$ cat <<'E' \\", "  - > x", "a\\", "E", "$ b \\", "  c", "said", "```", "```sh", "$ no", "```"]
+    page = ["```console", "$ cat <<'E' \\", "  - > x", "a\\", "E", "$ b \\", "  c", "said", "$ for n in 1; do", "  x 'y", "z'", "done", "1", "```", "```sh", "$ no", "```"]
     found = steps(page)
-    assert [(step.command, step.shown) for step in found] == [("cat <<'E' \\\n  - > x\na\\\nE", []), ("b \\\n  c", ["said"])], found
+    assert [(step.command, step.shown) for step in found] == [("cat <<'E' \\\n  - > x\na\\\nE", []), ("b \\\n  c", ["said"]), ("for n in 1; do\n  x 'y\nz'\ndone", ["1"])], found
     assert moved("127.0.0.1:8080 80801 8080s v8080 --port 8080", {"8080": 9}) == "127.0.0.1:9 80801 8080s v8080 --port 9"
 
 
