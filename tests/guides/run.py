@@ -265,7 +265,7 @@ def run(guide, options, free):
             asked = time.monotonic()
             try:
                 printed, status = session.run(moved(step.command, ports))
-            except TimeoutError as error:
+            except (TimeoutError, OSError) as error:
                 wrong.append(f"{guide}:{step.number}: $ {step.command}\n  {error}")
                 break
             printed = moved(printed, back).strip("\n")
