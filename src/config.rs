@@ -521,4 +521,6 @@ fn not_zero(flag: &str, value: Duration) -> Result<Duration, String> {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

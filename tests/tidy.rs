@@ -8,6 +8,8 @@ use std::{
 
 #[path = "tidy/limits.rs"]
 mod limits;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/rooms.rs"]
 mod rooms;
 

@@ -209,6 +209,23 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("src/corpus is two levels below it")
 }
 
+/// Compares a page that is made of the code with the one in this folder's `docs/`. With `WATCHCACHE_WRITE_REFERENCE` in the environment it is written instead.
+///
+/// # Panics
+/// When they differ, or the file cannot be read or written.
+pub fn reference(page: &str, text: &str) {
+    let file = root().join("docs/reference").join(page);
+    if env::var_os("WATCHCACHE_WRITE_REFERENCE").is_some() {
+        return fs::write(&file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+    let there = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let differ = there.lines().zip(text.lines()).find(|(there, made)| there != made);
+    assert!(
+        there == text,
+        "docs/reference/{page} is not what the code says; WATCHCACHE_WRITE_REFERENCE=1 cargo test reference writes it anew. {differ:?}"
+    );
+}
+
 fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
 }

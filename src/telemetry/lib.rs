@@ -174,6 +174,8 @@ struct Catalogue<'a> {
 impl Catalogue<'_> {
     fn add<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
         let family = made.expect("names and labels are constants of this file");
+        #[cfg(test)]
+        reference::note(&family);
         self.registry.register(Box::new(family.clone())).expect("each name is used once");
         family
     }
@@ -215,11 +217,10 @@ impl Metrics {
             "watchcache_definitions_read_total",
             "CustomResourceDefinitions that were read to serve their resources: once for each write.",
         ));
-        let memory_budget =
-            catalogue.add(gauge("watchcache_memory_budget_bytes", "The budget for the memory of this process, 0 without one."));
+        let memory_budget = catalogue.add(gauge("watchcache_memory_budget_bytes", "--memory-budget, 0 without one."));
         let memory_given_up = catalogue.gauge(
             "watchcache_memory_given_up",
-            "1 for what the server does without to keep within its budget for memory.",
+            "1 for what the server does without to keep within --memory-budget: messages, blocks, snapshots, old_history, history.",
             &["what"],
         );
         let store_failed = catalogue.add(IntGauge::new(
@@ -239,20 +240,24 @@ impl Metrics {
         ));
         let blocks = catalogue.counter(
             "watchcache_list_blocks_total",
-            "Pieces of lists in gzip, by whether they were kept from before.",
+            "Pieces of lists in gzip: shared were kept from before, compressed had to be made. If lists repeat and few are shared, raise --compressed-lists-bytes-limit.",
             &["result"],
         );
         let blocks = |result: &str| blocks.with_label_values(&[result]);
         let (blocks_shared, blocks_compressed) = (blocks("shared"), blocks("compressed"));
         let head_bytes =
-            catalogue.add(gauge("watchcache_head_bytes", "Bytes of heads of requests under way and of watches, past 16 KiB a connection."));
-        let unread_bytes =
-            catalogue.add(gauge("watchcache_unread_bytes", "Bytes of answers that clients have not read, past 128 KiB a connection."));
-        let body_bytes =
-            catalogue.add(gauge("watchcache_request_body_bytes", "Bytes of request bodies under way, past 128 KiB a connection."));
+            catalogue.add(gauge("watchcache_head_bytes", "Bytes of heads of requests under way and of watches, past 16 KiB a connection. At 128 MiB, and earlier for one user or address, requests get 429."));
+        let unread_bytes = catalogue.add(gauge(
+            "watchcache_unread_bytes",
+            "Bytes of answers that clients have not read, past 128 KiB a connection; --unread-bytes-limit bounds them.",
+        ));
+        let body_bytes = catalogue.add(gauge(
+            "watchcache_request_body_bytes",
+            "Bytes of request bodies under way, past 128 KiB a connection; --request-bodies-bytes-limit bounds them.",
+        ));
         let handed_on = catalogue.counter(
             "watchcache_handed_on_requests_total",
-            "Requests that were handed on to --upstream-server, by the reason and by the code of the answer.",
+            "Requests that were handed on to the upstream, by the code of the answer and the reason: write, document (discovery, OpenAPI, unknown paths), not_served (not here, or not by the upstream), loading, unreadable, incomplete (this etcd does not have what the upstream has), release (the upstream is of another minor, which shows the resource otherwise), subresource, behind.",
             &["reason", "code"],
         );
         let kept_answers = catalogue.add(IntCounter::new(
@@ -272,10 +277,10 @@ impl Metrics {
             "watchcache_feed_age_seconds",
             "Memory has everything that etcd had so many seconds ago; infinite before etcd has been heard.",
         ));
-        let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are.", &["kind"]);
+        let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are: stranger (nobody has authenticated yet), known, local (the plain listener). --max-connections bounds them.", &["kind"]);
         let connections_closed = catalogue.counter(
             "watchcache_connections_closed_total",
-            "Connections that were not let in or closed in self-defence, by the reason.",
+            "Connections that were not let in (full, address_share) or closed (user_share, displaced, unproven, requests: a stranger asked too often; flood: too many control frames; heads; unread).",
             &["reason"],
         );
         let counter = |name: &str, help: &str| catalogue.add(IntCounter::new(name, help));
@@ -390,7 +395,7 @@ impl Families {
             ),
             loads_refused: c.counter(
                 "watchcache_loads_refused_total",
-                "Loads of a resource of upstream that were refused, for its objects do not fit into --memory-budget.",
+                "Loads of a resource that were refused, for its objects do not fit into --memory-budget (--source=upstream).",
                 G_R,
             ),
             resource_age: c.gauge(
@@ -398,7 +403,7 @@ impl Families {
                 "How old what memory has of a resource may be; -1 before its source has been heard.",
                 G_R,
             ),
-            history_events: c.gauge("watchcache_history_events", "Events that the history holds now.", G_R),
+            history_events: c.gauge("watchcache_history_events", "Events that the history holds now; --ring-events-limit bounds them.", G_R),
             cache_list: c.counter("apiserver_cache_list_total", "LIST requests served from the watch cache.", G_R_INDEX),
             cache_list_fetched: c.counter(
                 "apiserver_cache_list_fetched_objects_total",
@@ -448,7 +453,7 @@ impl Families {
             ),
             storage_events_received: c.counter("apiserver_storage_events_received_total", "Events received from etcd watches.", G_R),
             resource_objects: c.gauge("apiserver_resource_objects", "Objects stored.", G_R),
-            selector_indexes: c.gauge("watchcache_selector_indexes", "Labels and fields by which objects are found without a scan.", G_R),
+            selector_indexes: c.gauge("watchcache_selector_indexes", "Labels and fields that selectors ask for so often that objects are found by them without a scan; 8 of a resource at most, and one that is not used for 10 minutes is dropped.", G_R),
             storage_objects: c.gauge("apiserver_storage_objects", "Objects stored (deprecated form).", &["resource"]),
             decode_errors: c.counter("apiserver_storage_decode_errors_total", "Stored objects that could not be decoded.", G_R),
             undecodable: c.gauge(
@@ -479,5 +484,7 @@ impl Families {
     }
 }
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;

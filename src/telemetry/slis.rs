@@ -39,6 +39,12 @@ impl Slis {
         self.all.with_label_values(&[name, endpoint, if passed { "success" } else { "error" }]).inc();
     }
 
+    /// Returns the families that have a series.
+    #[cfg(test)]
+    pub(super) fn told(&self) -> Vec<prometheus::proto::MetricFamily> {
+        self.registry.gather()
+    }
+
     /// In Prometheus' text format.
     pub fn render(&self) -> Vec<u8> {
         let mut text = String::new();

@@ -96,17 +96,21 @@ fn lag(watch: &WatchRecord) -> Option<Lag> {
     let known = handle.published.known();
     let ring = &known.snapshot.ring;
     let since = |index: usize| ring.at(index).map_or(0.0, |event| age(handle.since, event.at_ms, Instant::now()));
+    let replayed = || {
+        let index = ring.since(Revision(progress.seen)).ok()?;
+        let events = ring.len().saturating_sub(index);
+        Some(Lag { events, is_at_most: true, seconds: if events > 0 { since(index) } else { 0.0 } })
+    };
     match progress.phase {
-        Phase::Live => {
-            let pending = watch.group.upgrade()?.pending(watch.seat)?;
-            let seconds = pending.first.map_or(0.0, |first| since(ring.after(Revision(first.0.saturating_sub(1)))));
-            Some(Lag { events: pending.events, is_at_most: false, seconds })
-        }
-        Phase::Replaying => {
-            let index = ring.since(Revision(progress.seen)).ok()?;
-            let events = ring.len().saturating_sub(index);
-            Some(Lag { events, is_at_most: true, seconds: if events > 0 { since(index) } else { 0.0 } })
-        }
+        Phase::Live => match watch.group.upgrade()?.pending(watch.seat) {
+            Some(pending) => {
+                let seconds = pending.first.map_or(0.0, |first| since(ring.after(Revision(first.0.saturating_sub(1)))));
+                Some(Lag { events: pending.events, is_at_most: false, seconds })
+            }
+            // The log of its group has moved on, which a watch notices that gets to send.
+            None => replayed(),
+        },
+        Phase::Replaying => replayed(),
         Phase::Initial | Phase::Ended => None,
     }
 }

@@ -109,6 +109,32 @@ async fn what_is_shown_is_what_the_metrics_say() -> Outcome {
     Ok(())
 }
 
+/// A client that does not read is told apart: how much it lacks is known although its watch cannot send, and the more so the more there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_nobody_reads_is_behind() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let mut watch = client.called("slowpoke/1").watch(&format!("{MAPS}?watch=1")).await?.map_err(|answer| format!("{}", answer.status))?;
+    let target = format!("{API}/watches?sort=-lag");
+    // More than the system's buffers of a connection and the log of a group of watches take.
+    for nth in 0..40 {
+        let body = json!({"metadata": {"name": format!("m{nth}")}, "data": {"text": "x".repeat(400_000)}});
+        asked(&client, ("POST", MAPS), Some(&body), 201).await?;
+    }
+    let shown = until(&client, &target, |answer| answer["items"][0]["lag"]["atMost"] == true).await?;
+    let row = &shown["items"][0];
+    assert_eq!(row["agent"], "slowpoke/1", "{shown}");
+    assert!(row["lag"]["events"].as_u64() > Some(2) && row["lag"]["seconds"].as_f64() > Some(0.0), "{row}");
+    assert!(row["connectionUnreadBytes"].as_u64() > Some(100_000), "{row}");
+    let mut seen = 0;
+    while seen < 40 {
+        seen += usize::from(timeout(SOON, watch.next_line()).await??.ok_or("the watch has ended")?.len() > 400_000);
+    }
+    until(&client, &target, |answer| answer["items"][0]["lag"]["events"] == 0).await?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_are_seen_and_can_be_ended() -> Outcome {
     let dir = tempfile::tempdir()?;
