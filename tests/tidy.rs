@@ -8,6 +8,8 @@ use std::{
 
 #[path = "tidy/limits.rs"]
 mod limits;
+#[path = "tidy/metrics.rs"]
+mod metrics;
 #[path = "tidy/rooms.rs"]
 mod rooms;
 
