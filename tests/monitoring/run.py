@@ -2,8 +2,8 @@
 """run.py PROMQL WATCHCACHE: the expressions of the alerts and of the dashboard on what running servers answer.
 
 Starts a server that is alone, one on an etcd (`watchcache store`), a read replica of it and one that it feeds, gives them lists, reads, writes and watches to do, scrapes /metrics of
-each three times and has PROMQL (tests/peers/promql) judge: every expression parses, names only metrics and labels that are there, and gives samples. PORT (default 21760) is the first
-of ten ports on loopback.
+each three times and has PROMQL (tests/peers/promql) judge: every expression parses, names only metrics and labels that are there, and gives samples. PORT (default 21760) is the
+one of `watchcache store` on loopback; the others are any that are free.
 """
 
 import concurrent.futures
@@ -26,7 +26,7 @@ READY_SECONDS = 120
 FIRES = {
     # The log of the audit of `alone` is /dev/full.
     "WatchcacheAuditEventsLost",
-    # What a server may keep that has the least budget: nothing of upstream fits.
+    # `fed` has the least budget that there is.
     "WatchcacheLoadsRefused", "WatchcacheHistoryGivenUp", "WatchcacheOverBudget",
     # `replica` hands on to a server that does not answer any more, and `fed` follows that one.
     "WatchcacheUpstreamAway", "WatchcacheHandedOnFails", "WatchcacheBehind",
@@ -36,31 +36,32 @@ EMPTY = set()
 
 
 class Servers:
-    """The programs that run, by name, with the ports of their plain listeners."""
+    """The programs that run, by name, with the ports of their listeners once they have told them."""
 
     def __init__(self, program, folder):
         self.program, self.folder, self.running, self.ports = program, folder, {}, {}
 
-    def start(self, name, *arguments, port=None):
+    def start(self, name, *arguments):
         log = open(self.folder / f"{name}.log", "w")
-        command = [self.program, *arguments]
-        if port:
-            command += ["--insecure-port", str(port)]
-            self.ports[name] = port
-        self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+        self.running[name] = subprocess.Popen([self.program, *arguments], stdout=log, stderr=log, cwd=self.folder)
+
+    def serve(self, name, *arguments):
+        self.start(name, "serve", *arguments, "--insecure-port=auto", f"--port-file={name}.ports")
 
     def ready(self, name):
         began = time.monotonic()
         while True:
             if self.running[name].poll() is not None or time.monotonic() - began > READY_SECONDS:
                 told = (self.folder / f"{name}.log").read_text()[-2000:]
-                raise SystemExit(f"{name} is not ready:\n{told}\n{self.ask(name, '/readyz?verbose')}")
-            if self.ask(name, "/readyz")[0] == 200:
+                raise SystemExit(f"{name} is not ready:\n{told}")
+            file = self.folder / f"{name}.ports"
+            if file.exists() and file.read_text():
+                self.ports[name] = {key: int(port) for key, port in (line.split("=") for line in file.read_text().split())}
                 return
             time.sleep(0.2)
 
     def ask(self, name, path, method="GET", body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[name], timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[name]["INSECURE_PORT"], timeout=60)
         try:
             headers = {key.replace("_", "-"): value for key, value in headers.items()}
             connection.request(method, path, json.dumps(body) if isinstance(body, dict) else body, {"Content-Type": "application/json"} | headers)
@@ -150,18 +151,23 @@ def scrape(servers, folder):
 
 
 def start(servers, folder):
-    etcd = f"http://127.0.0.1:{PORT + 4}"
+    etcd = f"http://127.0.0.1:{PORT}"
     servers.start("etcd", "store", "--data-dir=etcd", f"--listen-client-urls={etcd}")
-    servers.start(
-        "alone", "serve", "--data-dir=alone", "--quota-backend-bytes=1Gi", "--write-admin-kubeconfig=admin.kubeconfig", f"--secure-port={PORT + 5}", *policy(folder), port=PORT
+    servers.serve(
+        "alone", "--data-dir=alone", "--quota-backend-bytes=1Gi", "--write-admin-kubeconfig=admin.kubeconfig", "--secure-port=auto", "--bind-address=127.0.0.1", *policy(folder)
     )
-    servers.start("main", "serve", f"--etcd-servers={etcd}", port=PORT + 1)
+    servers.serve("main", f"--etcd-servers={etcd}")
     servers.ready("alone")
     servers.ready("main")
-    upstream = kubeconfig(folder, PORT + 1)
-    servers.start("replica", "serve", f"--etcd-servers={etcd}", upstream, port=PORT + 2)
-    servers.start("fed", "serve", "--source=upstream", upstream, "--memory-budget=32Mi", port=PORT + 3)
+    upstream = kubeconfig(folder, servers.ports["main"]["INSECURE_PORT"])
+    servers.serve("replica", f"--etcd-servers={etcd}", upstream)
+    # More than three quarters of the budget of `fed`, which is less than it needs for itself.
+    for number in range(30):
+        large = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"large-{number}"}, "data": {"text": "x" * 900_000}}
+        servers.asked("main", "/api/v1/namespaces/kube-public/configmaps", "POST", large)
+    servers.serve("fed", "--source=upstream", upstream, "--memory-budget=32Mi")
     servers.ready("replica")
+    servers.ready("fed")
 
 
 def load(servers, folder):
@@ -175,7 +181,7 @@ def load(servers, folder):
                 read(servers, name, maps)
             servers.asked("replica", "/apis")
             servers.ask("fed", maps)
-            ask_too_often(PORT + 5)
+            ask_too_often(servers.ports["alone"]["SECURE_PORT"])
             for one in watches:
                 one.result()
     scrape(servers, folder)
