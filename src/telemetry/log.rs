@@ -162,7 +162,10 @@ mod tests {
         };
         let bar = told(true);
         let (bar, end) = bar.split_once('\n').map_or((&*bar, ""), |(first, _)| first.split_once(" INFO").unwrap_or((first, "")));
-        assert!(bar.starts_with("\rsaving [###############               ] 50 %, 30 of 60 changes, ") && bar.contains(" s left"), "{bar:?}");
+        assert!(
+            bar.starts_with("\rsaving [###############               ] 50 %, 30 of 60 changes, ") && bar.contains(" s left"),
+            "{bar:?}"
+        );
         assert!(end.contains("saving: over after "), "{end:?}");
         let lines = told(false);
         let lines: Vec<&str> = lines.lines().collect();
