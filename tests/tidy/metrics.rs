@@ -19,7 +19,7 @@ fn metrics(text: &str) -> BTreeSet<&str> {
 
 /// Families that the program has: the names that stand in quotes in `telemetry`.
 fn families() -> BTreeSet<String> {
-    let texts = sources().into_iter().filter(|(path, _)| path.starts_with("telemetry/")).map(|(_, code)| code);
+    let texts = sources().filter(|(path, _)| path.starts_with("telemetry/")).map(|(_, code)| code);
     texts
         .flat_map(|code| {
             code.split('"').skip(1).step_by(2).filter(|text| metrics(text).contains(text)).map(str::to_owned).collect::<Vec<_>>()
