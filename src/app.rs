@@ -27,6 +27,7 @@ mod aggregated;
 mod alone;
 mod audit;
 mod backend;
+mod certificates;
 mod feeds;
 mod files;
 mod issuer;
@@ -46,7 +47,7 @@ pub use keeping::keep_store;
 pub use manifests::print as print_manifests;
 
 use crate::config::Config;
-use ::reload::FileError;
+use ::reload::{FileError, Named};
 use apiserver::{
     api::{Api, Condition, Host, Identity, RequestSettings},
     check::Behind,
@@ -349,6 +350,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     }
     if dismisses {
         tokio::spawn(staleness::dismiss(api.clone()));
+    }
+    if let Some((path, _)) = &config.etcd.client_cert {
+        certificates::show(&api.metrics, &[Named { flag: certificates::ETCD, path: path.clone() }]);
     }
     let reloads =
         Reloads { api: api.clone(), replica: replica.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };

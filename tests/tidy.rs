@@ -10,6 +10,8 @@ use std::{
 mod limits;
 #[path = "tidy/links.rs"]
 mod links;
+#[path = "tidy/metrics.rs"]
+mod metrics;
 #[path = "tidy/rooms.rs"]
 mod rooms;
 

@@ -34,6 +34,7 @@ impl Api {
         let fed = self.oldest();
         self.metrics.feed_up.set(i64::from(!fed.is_behind()));
         self.metrics.feed_age.set(fed.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
+        self.metrics.ready.set(i64::from(self.is_ready()));
         self.metrics.render()
     }
 

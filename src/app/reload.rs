@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::{admin, issuer};
+use super::{admin, certificates, issuer};
 use crate::config::{Admin, TokenIssuer};
 use ::reload::Reload;
 use apiserver::{api::Api, hand_on::Replica};
@@ -33,6 +33,10 @@ pub(super) struct Reloads {
 impl Reloads {
     /// Looks until the process ends.
     pub(super) async fn follow(self) {
+        let tls = self.tls.iter().flat_map(|tls| tls.reloads());
+        for files in self.replica.iter().map(|replica| replica.files()).chain(tls) {
+            certificates::show(&self.api.metrics, files.files());
+        }
         let this = Arc::new(self);
         let mut renewed = Instant::now();
         loop {
@@ -56,12 +60,18 @@ impl Reloads {
         if has_changed(self.api.access.files()) {
             self.api.access.reloaded();
         }
-        self.replica.iter().for_each(|replica| {
-            has_changed(replica.files());
-        });
+        for files in self.replica.iter().map(|replica| replica.files()) {
+            if has_changed(files) {
+                certificates::show(&self.api.metrics, files.files());
+            }
+        }
         let issuer = self.api.identity.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);
         // Who verifies knows a new key before it signs.
-        let changed = authenticator.reloads().chain(tls).chain(issuer).filter(|one| has_changed(*one)).count();
+        let mut changed = 0;
+        for one in authenticator.reloads().chain(tls).chain(issuer).filter(|one| has_changed(*one)) {
+            certificates::show(&self.api.metrics, one.files());
+            changed += 1;
+        }
         // The kubeconfig follows a certificate that is given; one that is made anew is found at the next look.
         if (changed > 0 || is_due)
             && let Some(admin) = &self.admin

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::end::End;
 use super::event::{Failure, Item, Lie, Told, page, told};
@@ -21,11 +21,10 @@ use super::source::{NoAnswer, Source};
 use cache::state::snapshot::Fed;
 use client::CallError;
 use model::{Broken, Object, Revision};
+use progress::{Progress, Unit};
 
 /// Bytes of all objects of a resource, as JSON: what is more is not followed.
 const LOAD_BYTES_MAX: usize = 8 << 30;
-/// How often at most the log tells how far a load is.
-const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Lines, and bytes of them, that are read and made servable in one go, on a thread that may take long.
 const CHUNK_LINES: usize = 512;
 const CHUNK_BYTES: usize = 1 << 20;
@@ -47,17 +46,16 @@ struct Objects {
 
 /// How far a load is: takes room for what came, and tells people.
 pub(crate) struct Progressing {
-    resource: Arc<str>,
     fed: Arc<Fed>,
     held: Held,
     bytes: usize,
-    told_at: Instant,
+    progress: Progress,
 }
 
 impl Progressing {
     /// Of a load that begins.
     pub(crate) fn of(place: &Place, fed: Arc<Fed>, held: Held) -> Self {
-        Self { resource: place.storage.id.as_ref().into(), fed, held, bytes: 0, told_at: Instant::now() }
+        Self { fed, held, bytes: 0, progress: Progress::new(format!("loading {} from upstream", place.storage.id), Unit::Objects) }
     }
 
     /// One that begins anew.
@@ -71,9 +69,8 @@ impl Progressing {
             return Err(End::TooLarge(format!("it has more than {LOAD_BYTES_MAX} bytes of objects")));
         }
         self.held.take(objects, bytes).map_err(End::TooLarge)?;
-        if self.told_at.elapsed() >= TELL_EVERY {
-            self.told_at = Instant::now();
-            tracing::info!(resource = %self.resource, objects = in_all, bytes = self.bytes, "a resource of upstream is being loaded");
+        // Initial events do not say how many they will be.
+        if self.progress.at(in_all as u64, None).is_some() {
             self.fed.set_note(Some(format!("being loaded, {in_all} objects, {} bytes until now", self.bytes).into()));
         }
         Ok(())

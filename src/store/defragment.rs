@@ -14,6 +14,7 @@ use super::open::identify;
 use super::refusal::{Fault, Refusal};
 use super::state::{Shared, State};
 use super::writer::What;
+use progress::{Progress, Unit};
 
 /// Bytes of changes in one commit.
 const COMMIT_BYTES: usize = 32 << 20;
@@ -28,6 +29,10 @@ pub(super) struct Copy {
     file: Temporary,
     /// 0: nothing yet.
     revision: i64,
+    progress: Progress,
+    /// Bytes of changes that are copied, and about how many there are.
+    copied: u64,
+    bytes: u64,
 }
 
 /// The file of a copy, removed unless it takes the place of the store's.
@@ -103,7 +108,7 @@ impl Copy {
         let file = Temporary { path, is_kept: false };
         let backend = FileBackend::new(created).map_err(Fault::storage)?;
         let database = Database::builder().set_cache_size(cache_bytes).create_with_backend(backend).map_err(Fault::storage)?;
-        Ok(Self { database, file, revision: 0 })
+        Ok(Self { database, file, revision: 0, progress: Progress::new("defragmenting the store", Unit::Bytes), copied: 0, bytes })
     }
 
     /// Adds the changes up to a snapshot.
@@ -125,6 +130,8 @@ impl Copy {
                     }
                     log.insert(at.value(), record.value())?;
                     bytes += record.value().len();
+                    self.copied += record.value().len() as u64;
+                    self.progress.at(self.copied, Some(self.bytes));
                 }
                 from = next;
             }

@@ -120,6 +120,11 @@ impl Superseded {
         self.is_due(compacted).then(|| self.queue.pop_front().expect("the front was looked at")).map(|(_, key, place)| (key, place))
     }
 
+    /// How many there are of these.
+    pub(super) fn due(&self, compacted: i64) -> usize {
+        self.queue.partition_point(|(after, ..)| *after <= compacted)
+    }
+
     /// Whether there is one.
     pub(super) fn is_due(&self, compacted: i64) -> bool {
         self.queue.front().is_some_and(|(after, ..)| *after <= compacted)

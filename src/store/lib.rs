@@ -75,17 +75,6 @@ pub struct StoreConfig {
     pub quota_bytes: u64,
 }
 
-/// How far something is that takes its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// What is done, as "saving".
-    pub what: &'static str,
-    /// Bytes.
-    pub done: u64,
-    /// About how many it will be.
-    pub total: u64,
-}
-
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {

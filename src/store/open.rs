@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use imbl::Vector;
-use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, TableError, WriteTransaction};
 
 use super::error::StoreError;
 use super::index::{Index, Superseded};
@@ -13,6 +13,7 @@ use super::lease::Leases;
 use super::log::{FORMAT, LEASES, LOG, Log, META, META_CLUSTER, META_COMPACTED, META_FORMAT, META_MEMBER, META_REVISION};
 use super::refusal::Fault;
 use super::turn::Working;
+use progress::{Progress, Unit};
 
 /// etcd's revision before the first write.
 const FIRST_REVISION: i64 = 1;
@@ -92,7 +93,7 @@ fn load(database: &Database, now: Instant) -> Result<(Working, [i64; 2]), Proble
         return Err(format!("its tables are of format {format}, this program knows {FORMAT}"));
     }
     let (revision, compacted) = (number(META_REVISION)?, number(META_COMPACTED)?);
-    let (index, superseded, log_bytes) = read_log(&log, revision).map_err(told)?;
+    let (index, superseded, log_bytes) = read_log(&log, revision, log.len().ok()).map_err(told)?;
     let mut leases = Leases::default();
     for entry in lease_table.iter().map_err(|error| error.to_string())? {
         let (id, ttl) = entry.map_err(|error| error.to_string())?;
@@ -103,12 +104,14 @@ fn load(database: &Database, now: Instant) -> Result<(Working, [i64; 2]), Proble
     Ok((work, [number(META_CLUSTER)?, number(META_MEMBER)?]))
 }
 
-/// Every change again, as it was applied; and the bytes of all.
-fn read_log(log: &impl Log, revision: i64) -> Result<(Index, Superseded, u64), Fault> {
-    let mut log_bytes = 0;
+/// Every change again, as it was applied; and the bytes of all. There are `count`.
+fn read_log(log: &impl Log, revision: i64, count: Option<u64>) -> Result<(Index, Superseded, u64), Fault> {
+    let (mut log_bytes, mut read, mut progress) = (0, 0, Progress::new("reading the store", Unit::Changes));
     let (mut index, mut superseded, mut at, mut beyond) = (Index::default(), Superseded::default(), 0, None);
     log.scan(i64::MIN, i64::MAX, |place, record| {
         log_bytes += record.stored_bytes();
+        read += 1;
+        progress.at(read, count);
         if place.main != at {
             superseded.end_revision();
             at = place.main;

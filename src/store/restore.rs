@@ -7,7 +7,6 @@ use std::time::Instant;
 use redb::backends::FileBackend;
 use redb::{Database, Durability};
 
-use super::Progress;
 use super::archive::Part;
 use super::directory::Directory;
 use super::error::StoreError;
@@ -24,25 +23,19 @@ const CACHE_BYTES: usize = 64 << 20;
 ///
 /// # Errors
 /// In one line; the directory is then as it was.
-pub fn restore(file: &Path, dir: &Path, bump: u64, progress: &mut impl FnMut(Progress)) -> Result<(Backup, i64), StoreError> {
-    restore_in_commits(file, dir, bump, COMMIT_BYTES, progress)
+pub fn restore(file: &Path, dir: &Path, bump: u64) -> Result<(Backup, i64), StoreError> {
+    restore_in_commits(file, dir, bump, COMMIT_BYTES)
 }
 
 /// The same with so many bytes of changes in one commit.
-pub(super) fn restore_in_commits(
-    file: &Path,
-    dir: &Path,
-    bump: u64,
-    commit_bytes: usize,
-    progress: &mut impl FnMut(Progress),
-) -> Result<(Backup, i64), StoreError> {
+pub(super) fn restore_in_commits(file: &Path, dir: &Path, bump: u64, commit_bytes: usize) -> Result<(Backup, i64), StoreError> {
     // Before anything is made; it is looked at again while it is restored.
-    let backup = check_backup(file, progress)?;
+    let backup = check_backup(file)?;
     let revision = i64::try_from(bump).ok().and_then(|bump| backup.revision.checked_add(bump)).filter(|revision| *revision < REVISION_MAX);
     let revision =
         revision.ok_or_else(|| StoreError::backup(file, format_args!("{} and {bump} are no revision together", backup.revision)))?;
     let mut directory = Directory::claim_for_restore(dir)?;
-    match fill(file, &mut directory, revision, commit_bytes, progress) {
+    match fill(file, &mut directory, revision, commit_bytes) {
         Ok(()) => Ok((backup, revision)),
         Err(error) => {
             directory.clear();
@@ -54,19 +47,13 @@ pub(super) fn restore_in_commits(
 /// Clients keep revisions in signed and unsigned numbers, and add to them.
 const REVISION_MAX: i64 = i64::MAX / 2;
 
-fn fill(
-    file: &Path,
-    directory: &mut Directory,
-    revision: i64,
-    commit_bytes: usize,
-    progress: &mut impl FnMut(Progress),
-) -> Result<(), StoreError> {
+fn fill(file: &Path, directory: &mut Directory, revision: i64, commit_bytes: usize) -> Result<(), StoreError> {
     let temporary = directory.temporary_database();
     let wrong = |error: redb::Error| StoreError::database(&temporary, error);
     let created = Directory::create_temporary(&temporary).map_err(|error| StoreError::io(&temporary, &error))?;
     let backend = FileBackend::new(created).map_err(|error| wrong(error.into()))?;
     let database = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(|error| wrong(error.into()))?;
-    let backup = write(file, &database, revision, commit_bytes, progress, &wrong)?;
+    let backup = write(file, &database, revision, commit_bytes, &wrong)?;
     drop(database);
     check(&temporary, revision, &backup)?;
     directory.put_database()?;
@@ -78,7 +65,6 @@ fn write(
     database: &Database,
     revision: i64,
     commit_bytes: usize,
-    progress: &mut impl FnMut(Progress),
     wrong: &impl Fn(redb::Error) -> StoreError,
 ) -> Result<Backup, StoreError> {
     let begin = || -> Result<redb::WriteTransaction, redb::Error> {
@@ -89,7 +75,7 @@ fn write(
     // None only between two: a second one waits for the end of the first.
     let mut txn = Some(begin().map_err(wrong)?);
     let mut bytes = 0;
-    let backup = read_backup(file, "restoring", progress, |part| {
+    let backup = read_backup(file, "restoring", |part| {
         let open = txn.as_ref().expect("one is open between two parts");
         let put = || -> Result<usize, redb::Error> {
             Ok(match part {

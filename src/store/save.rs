@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Progress;
 use super::archive::{ArchiveReader, Part, Unusable};
 use super::directory;
 use super::error::StoreError;
 use super::remote::Remote;
+use progress::{Progress, Unit};
 
 /// What is beside the file until it is whole, as etcdctl calls it.
 const PART: &str = ".part";
@@ -39,27 +39,27 @@ pub struct Backup {
 ///
 /// # Errors
 /// In one line; the file is then as it was.
-pub async fn save(store: &mut Remote, file: &Path, progress: &mut impl FnMut(Progress)) -> Result<Backup, StoreError> {
+pub async fn save(store: &mut Remote, file: &Path) -> Result<Backup, StoreError> {
     let at = |error: io::Error| StoreError::backup(file, error);
     let part = Unfinished::create(file).map_err(at)?;
-    receive(store, file, &part, progress).await?;
+    receive(store, file, &part).await?;
     part.file.sync_all().map_err(at)?;
     // As it is in the file, not as it came.
-    let backup = check_backup(&part.path, progress)?;
+    let backup = check_backup(&part.path)?;
     part.keep(file).map_err(at)?;
     Ok(backup)
 }
 
-async fn receive(store: &mut Remote, file: &Path, part: &Unfinished, progress: &mut impl FnMut(Progress)) -> Result<(), StoreError> {
+async fn receive(store: &mut Remote, file: &Path, part: &Unfinished) -> Result<(), StoreError> {
     let mut pieces = store.snapshot().await?;
-    let (mut done, mut out) = (0, &part.file);
+    let (mut done, mut out, mut progress) = (0, &part.file, Progress::new("saving", Unit::Bytes));
     while let Some(piece) = pieces.message().await.map_err(|status| store.refused(&status))? {
         if done == 0 {
             room(file, &part.path, piece.remaining_bytes)?;
         }
         out.write_all(&piece.blob).map_err(|error| StoreError::backup(file, error))?;
         done += piece.blob.len() as u64;
-        progress(Progress { what: "saving", done, total: done + piece.remaining_bytes });
+        progress.at(done, Some(done + piece.remaining_bytes));
     }
     Ok(())
 }
@@ -68,14 +68,14 @@ async fn receive(store: &mut Remote, file: &Path, part: &Unfinished, progress: &
 ///
 /// # Errors
 /// In one line; what was written is worth nothing then.
-pub async fn send(store: &mut Remote, mut to: impl Write, progress: &mut impl FnMut(Progress)) -> Result<(), StoreError> {
+pub async fn send(store: &mut Remote, mut to: impl Write) -> Result<(), StoreError> {
     let gone = |error: io::Error| StoreError::backup(Path::new("-"), error);
     let mut pieces = store.snapshot().await?;
-    let mut done = 0;
+    let (mut done, mut progress) = (0, Progress::new("saving", Unit::Bytes));
     while let Some(piece) = pieces.message().await.map_err(|status| store.refused(&status))? {
         to.write_all(&piece.blob).map_err(gone)?;
         done += piece.blob.len() as u64;
-        progress(Progress { what: "saving", done, total: done + piece.remaining_bytes });
+        progress.at(done, Some(done + piece.remaining_bytes));
     }
     to.flush().map_err(gone)
 }
@@ -93,15 +93,14 @@ fn room(file: &Path, part: &Path, bytes: u64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// Why it cannot be used.
-pub fn check_backup(file: &Path, progress: &mut impl FnMut(Progress)) -> Result<Backup, StoreError> {
-    read_backup(file, "checking", progress, |_| Ok(()))
+pub fn check_backup(file: &Path) -> Result<Backup, StoreError> {
+    read_backup(file, "checking", |_| Ok(()))
 }
 
 /// Shows all parts of a backup. Only when this returns is it sure that they are what was saved.
 pub(super) fn read_backup(
     file: &Path,
     what: &'static str,
-    progress: &mut impl FnMut(Progress),
     mut show: impl FnMut(Part<'_>) -> Result<(), StoreError>,
 ) -> Result<Backup, StoreError> {
     let unusable = |error: Unusable| StoreError::backup(file, error);
@@ -109,13 +108,10 @@ pub(super) fn read_backup(
     let total = from.metadata().map_err(|error| unusable(error.into()))?.len();
     let mut archive = ArchiveReader::begin(io::BufReader::with_capacity(BUFFER_BYTES, from)).map_err(unusable)?;
     let head = *archive.head();
-    let mut told = 0;
+    let mut progress = Progress::new(what, Unit::Bytes);
     while let Some(part) = archive.next().map_err(unusable)? {
         show(part)?;
-        if archive.bytes() - told >= BUFFER_BYTES as u64 {
-            told = archive.bytes();
-            progress(Progress { what, done: told, total });
-        }
+        progress.at(archive.bytes(), Some(total));
     }
     Ok(Backup {
         revision: head.revision,

@@ -108,8 +108,9 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Removes up to `count` changes that compaction has made superfluous.
-    pub(super) fn sweep(&mut self, count: usize) -> Result<(), Fault> {
+    /// Removes up to `count` changes that compaction has made superfluous; returns how many it were.
+    pub(super) fn sweep(&mut self, count: usize) -> Result<u64, Fault> {
+        let mut swept = 0;
         for _ in 0..count {
             let Some((key, place)) = self.work.superseded.pop(self.work.compacted) else { break };
             if let Some(removed) = self.log.remove((place.main, place.sub))? {
@@ -117,8 +118,9 @@ impl<'a> Turn<'a> {
             }
             self.work.index.forget(key, place);
             self.dirty = true;
+            swept += 1;
         }
-        Ok(())
+        Ok(swept)
     }
 
     pub(super) fn grant(&mut self, id: i64, ttl: i64, now: Instant) -> Result<(i64, i64), Fault> {

@@ -20,6 +20,7 @@ use super::refusal::{Fault, Refusal};
 use super::retention::Retention;
 use super::state::{Life, Shared, State};
 use super::turn::{Turn, Working};
+use progress::{Progress, Unit};
 
 /// Requests of one commit …
 const TURN_COUNT_MAX: usize = 1_024;
@@ -84,6 +85,8 @@ pub(super) struct Writer {
     sweeps: bool,
     /// Held by the snapshots of the database.
     token: Arc<()>,
+    /// While changes that are compacted are removed; with how many were.
+    sweeping: Option<(Progress, u64)>,
     /// Databases that another one has replaced, open as long as somebody holds a snapshot of them.
     retired: Vec<(Database, Weak<()>)>,
 }
@@ -118,6 +121,7 @@ impl Writer {
             closing: None,
             life,
             sweeps: true,
+            sweeping: None,
             token,
             retired: Vec::new(),
         }
@@ -225,9 +229,7 @@ impl Writer {
                 break;
             }
         }
-        if self.sweeps {
-            turn.sweep(SWEEP_COUNT_MAX)?;
-        }
+        let swept = if self.sweeps { turn.sweep(SWEEP_COUNT_MAX)? } else { 0 };
         if turn.end()? {
             txn.commit().map_err(Fault::storage)?;
             self.publish()?;
@@ -235,6 +237,7 @@ impl Writer {
             txn.abort()?;
         }
         answers.into_iter().for_each(|answer| answer());
+        self.tell_sweep(swept);
         self.answer_physical();
         swap.map_or(Ok(()), |(copy, reply)| self.swap(*copy, reply))
     }
@@ -261,6 +264,18 @@ impl Writer {
         // Whoever asked may have left.
         let _ = reply.send(outcome);
         Ok(())
+    }
+
+    /// Tells how far a compaction is that takes more than a turn.
+    fn tell_sweep(&mut self, swept: u64) {
+        if !self.sweeps || !self.work.superseded.is_due(self.work.compacted) {
+            self.sweeping = None;
+            return;
+        }
+        let (progress, done) = self.sweeping.get_or_insert_with(|| (Progress::new("compacting the store", Unit::Changes), 0));
+        *done += swept;
+        let left = self.work.superseded.due(self.work.compacted) as u64;
+        progress.at(*done, Some(*done + left));
     }
 
     fn answer_physical(&mut self) {

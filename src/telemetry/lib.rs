@@ -116,6 +116,10 @@ pub struct Metrics {
     pub feed_up: IntGauge,
     /// `watchcache_feed_age_seconds`: how old memory may be; set when it is asked for.
     pub feed_age: Gauge,
+    /// `watchcache_ready`: whether `/readyz` passes; set when it is asked for.
+    pub ready: IntGauge,
+    /// `watchcache_certificate_expiration_timestamp_seconds{flag,file}`: when the certificates end that this server shows.
+    pub certificate_ends: IntGaugeVec,
     /// `watchcache_connections{kind}`: what `--max-connections` bounds.
     pub connections: IntGaugeVec,
     /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
@@ -277,6 +281,12 @@ impl Metrics {
             "watchcache_feed_age_seconds",
             "Memory has everything that etcd had so many seconds ago; infinite before etcd has been heard.",
         ));
+        let ready = catalogue.add(gauge("watchcache_ready", "1 while /readyz passes."));
+        let certificate_ends = catalogue.gauge(
+            "watchcache_certificate_expiration_timestamp_seconds",
+            "When a certificate that this server shows to clients, etcd or upstream ends, by the flag that names its file; of --tls-cert-file, --tls-sni-cert-key, --proxy-client-cert-file and --etcd-certfile, not those in kubeconfig files.",
+            &["flag", "file"],
+        );
         let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are: stranger (nobody has authenticated yet), known, local (the plain listener). --max-connections bounds them.", &["kind"]);
         let connections_closed = catalogue.counter(
             "watchcache_connections_closed_total",
@@ -328,6 +338,8 @@ impl Metrics {
             incomplete,
             feed_up,
             feed_age,
+            ready,
+            certificate_ends,
             connections,
             connections_closed,
             registry,

@@ -1,10 +1,11 @@
 //! The log: text for people or JSON for machines, on standard error. Logging neither waits nor fails (`lines`), and a flood of one line is thinned (`pace`).
 
+mod bar;
 mod lines;
 mod pace;
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process,
     sync::{LazyLock, OnceLock},
     time::Duration,
@@ -47,7 +48,10 @@ pub fn start(log: &Log) -> Result<(), String> {
     let _first = LOG.set(lines.clone());
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).with_ansi(false).log_internal_errors(false);
     let set = match log.format {
-        LogFormat::Text => subscriber.map_event_format(|inner| Paced::new(inner, false, reason("flood"))).try_init(),
+        LogFormat::Text => {
+            let has_bars = io::stderr().is_terminal();
+            subscriber.map_event_format(|inner| Paced::new(inner, false, reason("flood")).with_bars(has_bars)).try_init()
+        }
         LogFormat::Json => {
             subscriber.json().flatten_event(true).map_event_format(|inner| Paced::new(inner, true, reason("flood"))).try_init()
         }
@@ -140,6 +144,35 @@ mod tests {
         }
         let text = String::from_utf8(kept.0.lock().clone()).expect("text");
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn how_far_something_is_is_a_bar_on_a_terminal_and_lines_elsewhere() {
+        let told = |has_bars: bool| {
+            let kept = Kept::default();
+            let (writer, counter) = (kept.clone(), DROPPED.with_label_values(&["flood"]));
+            let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).without_time();
+            let subscriber = subscriber.map_event_format(|inner| Paced::new(inner, false, counter).with_bars(has_bars)).finish();
+            with_default(subscriber, || {
+                let mut saving = progress::Progress::new("saving", progress::Unit::Changes);
+                std::thread::sleep(progress::EVERY);
+                assert!(saving.at(30, Some(60)).is_some());
+            });
+            String::from_utf8(std::mem::take(&mut *kept.0.lock())).expect("text")
+        };
+        let bar = told(true);
+        let (bar, end) = bar.split_once('\n').map_or((&*bar, ""), |(first, _)| first.split_once(" INFO").unwrap_or((first, "")));
+        assert!(
+            bar.starts_with("\rsaving [###############               ] 50 %, 30 of 60 changes, ") && bar.contains(" s left"),
+            "{bar:?}"
+        );
+        assert!(end.contains("saving: over after "), "{end:?}");
+        let lines = told(false);
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for field in ["saving", "percent=50", "done=30", "total=60", "unit=\"changes\"", "seconds_left="] {
+            assert!(lines[0].contains(field), "{field} in {}", lines[0]);
+        }
     }
 
     #[test]

@@ -16,10 +16,11 @@ use crate::{
 };
 
 /// Where objects of these kinds are made.
-const COLLECTIONS: [(&str, &str); 12] = [
+const COLLECTIONS: [(&str, &str); 14] = [
     ("Namespace", "/api/v1/namespaces"),
     ("ServiceAccount", "/api/v1/namespaces/watchcache/serviceaccounts"),
     ("Secret", "/api/v1/namespaces/watchcache/secrets"),
+    ("ConfigMap", "/api/v1/namespaces/watchcache/configmaps"),
     ("Service", "/api/v1/namespaces/watchcache/services"),
     ("PodDisruptionBudget", "/apis/policy/v1/namespaces/watchcache/poddisruptionbudgets"),
     ("NetworkPolicy", "/apis/networking.k8s.io/v1/namespaces/watchcache/networkpolicies"),
@@ -28,6 +29,7 @@ const COLLECTIONS: [(&str, &str); 12] = [
     ("Deployment", "/apis/apps/v1/namespaces/watchcache/deployments"),
     ("StatefulSet", "/apis/apps/v1/namespaces/watchcache/statefulsets"),
     ("Certificate", "/apis/cert-manager.io/v1/namespaces/watchcache/certificates"),
+    ("PrometheusRule", "/apis/monitoring.coreos.com/v1/namespaces/watchcache/prometheusrules"),
     ("ServiceMonitor", "/apis/monitoring.coreos.com/v1/namespaces/watchcache/servicemonitors"),
 ];
 

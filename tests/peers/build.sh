@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, etcdctl, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec, protoc (default: all of these); kube-scheduler, kubemark, e2e.test
+# KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, etcdctl, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec, prometheus (promtool, and promql, which judges expressions by scrapes), protoc (default: all of these); kube-scheduler, kubemark, e2e.test
 # etcd-3.6 and etcd-3.5 are older releases of etcd, each in a folder of its name (OUT/etcd-3.5/etcd).
 # (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy and
 # protoc are those of the Debian or Ubuntu that this runs on: their packages are unpacked, not installed.
@@ -13,6 +13,8 @@ etcd_3_5_version=v3.5.35
 kube_version=${KUBE:-1.36.3}
 oidc_version=v3.51.17
 helm_version=v4.3.1
+# That is 3.16.0.
+prometheus_version=v0.316.0
 # That is 2.6.0: its tags are not of its module path.
 h2spec_version=v0.0.0-20200804131034-70ac22940108
 
@@ -22,7 +24,7 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(etcd etcdctl kube-apiserver kube-controller-manager kubectl oidc-provider helm haproxy h2spec protoc)
+[ ${#parts[@]} -gt 0 ] || parts=(etcd etcdctl kube-apiserver kube-controller-manager kubectl oidc-provider helm haproxy h2spec prometheus protoc)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -35,14 +37,17 @@ wanted() {
   etcd-3.5) echo "$etcd_3_5_version" ;;
   oidc-provider) echo "$oidc_version" ;;
   helm) echo "$helm_version" ;;
+  # What stands beside this file is a part of it.
+  prometheus) echo "$prometheus_version $(cksum < "$sources/promql/main.go")" ;;
   h2spec) echo "$h2spec_version" ;;
   haproxy | protoc) echo "of the system" ;;
   *) echo "v$kube_version" ;;
   esac
 }
 
+program_of() { case $1 in prometheus) echo promtool ;; *) echo "$1" ;; esac; }
 # built PART: whether OUT has it at that version.
-built() { [ -e "$out/$1" ] && [ "$(cat "$out/.$1.version" 2>/dev/null)" = "$(wanted "$1")" ]; }
+built() { [ -e "$out/$(program_of "$1")" ] && [ "$(cat "$out/.$1.version" 2>/dev/null)" = "$(wanted "$1")" ]; }
 
 # program DIR IMPORT CALL: a main package around a Kubernetes command, as the project's own cmd/ folders have it.
 program() {
@@ -87,6 +92,19 @@ build_helm() {
   cd "$work"
   GOBIN=$out quietly go install -ldflags "-s -w" "helm.sh/helm/v4/cmd/helm@$helm_version"
   echo "$helm_version" > "$out/.helm.version"
+}
+
+# Without the discovery of targets, which would have its makers' SDKs compiled: promtool is asked about files alone.
+build_prometheus() {
+  mkdir -p "$work/prometheus"
+  cd "$work/prometheus"
+  printf 'module peer/prometheus\n\ngo 1.26.0\n\nrequire github.com/prometheus/prometheus %s\n' "$prometheus_version" > go.mod
+  printf '//go:build tools\n\npackage main\n\nimport _ "github.com/prometheus/prometheus/cmd/promtool"\n' > tools.go
+  cp "$sources/promql/main.go" .
+  quietly go mod tidy
+  quietly go build -tags remove_all_sd -ldflags "-s -w" -o "$out/promql" .
+  quietly go build -tags remove_all_sd -ldflags "-s -w" -o "$out/promtool" github.com/prometheus/prometheus/cmd/promtool
+  wanted prometheus > "$out/.prometheus.version"
 }
 
 build_h2spec() {
@@ -153,6 +171,7 @@ for part in "${parts[@]}"; do
   etcd-3.?) build_etcd "$(wanted "$part")" "$out/$part/etcd"; wanted "$part" > "$out/.$part.version"; echo "$part $(wanted "$part") built" ;;
   oidc-provider) build_oidc_provider; echo "$part $oidc_version built" ;;
   helm) build_helm; echo "$part $helm_version built" ;;
+  prometheus) build_prometheus; echo "$part $prometheus_version built" ;;
   h2spec) build_h2spec; echo "$part $h2spec_version built" ;;
   haproxy) unpack_haproxy; echo "$part $("$out/haproxy" -v | head -1 | cut -d' ' -f3) unpacked" ;;
   protoc) unpack_protoc; echo "$part $("$out/protoc" --version | cut -d' ' -f2) unpacked" ;;

@@ -10,6 +10,7 @@ use crate::feed::machine::{LoadAt, Loaded};
 use codec::ingest::ingest;
 use etcd::{Etcd, EtcdError, KeyValue, Pages, RangeAnswer, RangeRequest};
 use model::{Broken, Included, KeyRange, Object, Revision, Storage};
+use progress::{Progress, Unit};
 use retry::Reminder;
 use telemetry::ResourceMetrics;
 
@@ -43,6 +44,9 @@ pub async fn load(
     let mut loading = Loading {
         ingests: Ingests { storage: storage.clone(), included: included.cloned(), prefix_len: own.len(), running: VecDeque::new() },
         loaded: Loaded { revision: Revision::ZERO, objects: Vec::new(), broken: Vec::new() },
+        progress: Progress::new(format!("loading {}", storage.id), Unit::Objects),
+        came: 0,
+        total: None,
     };
     let (mut start, mut pages, mut has_streams) = (range.start, Pages::default(), true);
     loop {
@@ -61,6 +65,8 @@ pub async fn load(
         // All that is read is of the first page's revision: one state, nothing torn.
         loading.loaded.revision = *revision.get_or_insert(answer.header.revision);
         let next = after(&answer.kvs);
+        // Later pages count what is left of the range.
+        loading.total.get_or_insert(answer.count);
         loading.take(answer.kvs).await;
         match next {
             Some(next) if answer.more => start = next,
@@ -74,6 +80,11 @@ pub async fn load(
 struct Loading {
     ingests: Ingests,
     loaded: Loaded,
+    progress: Progress,
+    /// Values that came, also of namespaces that are not kept.
+    came: u64,
+    /// How many there are, as the first page says.
+    total: Option<u64>,
 }
 
 /// What came of some values.
@@ -123,6 +134,8 @@ impl Loading {
 
     /// Has these made servable, when there are not too many already.
     async fn take(&mut self, kvs: Vec<KeyValue>) {
+        self.came += kvs.len() as u64;
+        self.progress.at(self.came, self.total);
         if self.ingests.running.len() >= INGESTS_AT_ONCE {
             self.join().await;
         }

@@ -8,7 +8,7 @@ use proto::{DefragmentRequest, DeleteRangeRequest, KeyValue, PutRequest, RangeRe
 use super::*;
 use crate::directory::Directory;
 use crate::restore::restore_in_commits;
-use crate::{Progress, Remote, Size, StoreError, check_backup, restore, save};
+use crate::{Remote, Size, StoreError, check_backup, restore, save};
 
 const BUMP: u64 = 1_000;
 
@@ -40,13 +40,11 @@ impl Place {
         put(&mut client, "a", "2").await;
         client.delete("gone").await.expect("done");
         let file = self.path("backup");
-        save(&mut store.here(), &file, &mut ignored).await.expect("saved");
+        save(&mut store.here(), &file).await.expect("saved");
         store.close().await;
         file
     }
 }
-
-fn ignored(_: Progress) {}
 
 async fn everything(client: &mut Client) -> Vec<KeyValue> {
     client.range(get("").prefix()).await.expect("read").kvs
@@ -77,7 +75,7 @@ async fn what_is_restored_is_what_was_saved_at_revisions_that_nobody_has_seen() 
     }
     let seen = revision(&mut client).await;
     old.close().await;
-    let (backup, begins) = restore(&file, &place.path("new"), BUMP, &mut ignored).expect("restored");
+    let (backup, begins) = restore(&file, &place.path("new"), BUMP).expect("restored");
     assert_eq!((backup.revision, backup.keys, backup.leases, begins), (head, 4, 1, head + BUMP as i64));
     let (store, mut client) = place.open("new");
     assert_eq!(everything(&mut client).await, saved, "with their revisions and leases");
@@ -107,7 +105,7 @@ async fn a_restore_of_many_commits_is_whole() {
     old.close().await;
     // Each change is more than one commit takes.
     let (file, dir) = (file.clone(), place.path("new"));
-    let restoring = tokio::task::spawn_blocking(move || restore_in_commits(&file, &dir, BUMP, 1, &mut ignored).map(drop));
+    let restoring = tokio::task::spawn_blocking(move || restore_in_commits(&file, &dir, BUMP, 1).map(drop));
     tokio::time::timeout(PATIENCE, restoring).await.expect("it ends").expect("no panic").expect("restored");
     let (_store, mut client) = place.open("new");
     assert_eq!(everything(&mut client).await, saved);
@@ -117,8 +115,8 @@ async fn a_restore_of_many_commits_is_whole() {
 async fn an_empty_store_can_be_saved_and_restored() {
     let place = Place::new();
     let (store, _client) = place.open("old");
-    save(&mut store.here(), &place.path("backup"), &mut ignored).await.expect("saved");
-    restore(&place.path("backup"), &place.path("new"), 0, &mut ignored).expect("restored");
+    save(&mut store.here(), &place.path("backup")).await.expect("saved");
+    restore(&place.path("backup"), &place.path("new"), 0).expect("restored");
     let (_store, mut client) = place.open("new");
     assert_eq!((revision(&mut client).await, put(&mut client, "a", "1").await), (1, 2));
 }
@@ -128,19 +126,19 @@ async fn a_restore_touches_nothing_that_is_there() {
     let place = Place::new();
     let file = place.backup().await;
     let before = names(&place.path("old"));
-    assert!(line(restore(&file, &place.path("old"), BUMP, &mut ignored)).contains("there is a store in it already"));
+    assert!(line(restore(&file, &place.path("old"), BUMP)).contains("there is a store in it already"));
     assert_eq!(names(&place.path("old")), before);
     let (store, _client) = place.open("old");
-    assert!(line(restore(&file, &place.path("old"), BUMP, &mut ignored)).contains("in use by another process"));
+    assert!(line(restore(&file, &place.path("old"), BUMP)).contains("in use by another process"));
     store.close().await;
     fs::create_dir(place.path("full")).expect("made");
     fs::write(place.path("full").join("letter"), "dear").expect("written");
-    assert!(line(restore(&file, &place.path("full"), BUMP, &mut ignored)).contains("not empty and not a store of ours (\"letter\")"));
+    assert!(line(restore(&file, &place.path("full"), BUMP)).contains("not empty and not a store of ours (\"letter\")"));
     assert_eq!(names(&place.path("full")), ["letter"]);
-    assert!(line(restore(&file, &file, BUMP, &mut ignored)).contains("it is a file"));
-    let far = line(restore(&file, &place.path("far"), u64::MAX, &mut ignored));
+    assert!(line(restore(&file, &file, BUMP)).contains("it is a file"));
+    let far = line(restore(&file, &place.path("far"), u64::MAX));
     assert!(far.contains("are no revision together") && !place.path("far").exists(), "{far}");
-    assert!(line(restore(&place.path("absent"), &place.path("new"), BUMP, &mut ignored)).contains("No such file"));
+    assert!(line(restore(&place.path("absent"), &place.path("new"), BUMP)).contains("No such file"));
 }
 
 #[tokio::test]
@@ -156,14 +154,14 @@ async fn a_backup_that_is_not_whole_restores_nothing() {
         other[at] ^= 1;
         for content in [&whole[..at], &other] {
             fs::write(&spoilt, content).expect("written");
-            let (checked, restored) = (line(check_backup(&spoilt, &mut ignored)), line(restore(&spoilt, &new, BUMP, &mut ignored)));
+            let (checked, restored) = (line(check_backup(&spoilt)), line(restore(&spoilt, &new, BUMP)));
             assert!(checked == restored && checked.starts_with(&format!("backup {}: ", spoilt.display())), "{checked}");
             assert!(!new.exists());
-            line(restore(&spoilt, &empty, BUMP, &mut ignored));
+            line(restore(&spoilt, &empty, BUMP));
             assert!(names(&empty).is_empty(), "{:?}", names(&empty));
         }
     }
-    restore(&file, &empty, BUMP, &mut ignored).expect("an empty directory will do");
+    restore(&file, &empty, BUMP).expect("an empty directory will do");
 }
 
 #[tokio::test]
@@ -173,11 +171,11 @@ async fn a_restore_that_was_killed_is_no_store_and_can_be_done_again() {
     let dir = place.path("new");
     let half = Directory::claim_for_restore(&dir).expect("claimed");
     fs::write(half.temporary_database(), "half").expect("written");
-    assert!(line(restore(&file, &dir, BUMP, &mut ignored)).contains("in use by another process"));
+    assert!(line(restore(&file, &dir, BUMP)).contains("in use by another process"));
     drop(half);
     assert!(line(Store::open(&dir, StoreConfig::default()).map(drop)).contains("a restore into it was cut off; restore once more"));
     assert!(line(Store::open_existing(&dir, StoreConfig::default()).map(drop)).contains("a restore into it was cut off"));
-    restore(&file, &dir, BUMP, &mut ignored).expect("done again");
+    restore(&file, &dir, BUMP).expect("done again");
     assert_eq!(names(&dir), ["format", "lock", "store.redb"]);
     place.open("new").0.close().await;
 }
@@ -195,16 +193,16 @@ async fn only_a_store_is_saved_and_a_backup_has_its_name_when_it_is_whole() {
     let (store, _client) = place.open("old");
     let busy = fs::File::open(&part).expect("there");
     busy.lock().expect("free");
-    assert!(line(save(&mut store.here(), &file, &mut ignored).await).contains("another process is making it"));
+    assert!(line(save(&mut store.here(), &file).await).contains("another process is making it"));
     drop(busy);
     let mut closed = store.here();
-    save(&mut closed, &file, &mut ignored).await.expect("saved over both");
+    save(&mut closed, &file).await.expect("saved over both");
     assert!(!part.exists() && fs::read(&file).expect("there").len() == kept.len());
     store.close().await;
     let kept = fs::read(&file).expect("there");
-    assert!(line(save(&mut closed, &file, &mut ignored).await).contains("server stopped"));
+    assert!(line(save(&mut closed, &file).await).contains("server stopped"));
     assert!(!part.exists() && fs::read(&file).expect("there") == kept, "a backup that fails takes nothing away");
-    assert!(line(save(&mut closed, &place.path("no/backup"), &mut ignored).await).contains("No such file"));
+    assert!(line(save(&mut closed, &place.path("no/backup")).await).contains("No such file"));
 }
 
 #[tokio::test]
@@ -236,7 +234,7 @@ async fn a_backup_is_of_one_revision_whatever_is_written_and_compacted_meanwhile
     }
     assert_eq!((last, bytes.len() % 512), (0, 32));
     fs::write(place.path("backup"), bytes).expect("written");
-    restore(&place.path("backup"), &place.path("new"), BUMP, &mut ignored).expect("restored");
+    restore(&place.path("backup"), &place.path("new"), BUMP).expect("restored");
     let (_store, mut client) = place.open("new");
     let kvs = everything(&mut client).await;
     assert_eq!(kvs.len(), 200);
@@ -264,7 +262,7 @@ async fn a_running_store_is_reached_by_its_socket() {
     assert_eq!(mode & 0o777, 0o600);
     put(&mut client, "more", "1").await;
     let mut remote = Remote::of(&dir).expect("there");
-    let backup = save(&mut remote, &file, &mut ignored).await.expect("saved");
+    let backup = save(&mut remote, &file).await.expect("saved");
     assert_eq!((backup.revision, backup.keys), (revision(&mut client).await, 5));
     remote.defragment().await.expect("done");
     assert!(remote.size().await.expect("told").file > 0);

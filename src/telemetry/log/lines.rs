@@ -13,6 +13,14 @@ use prometheus::IntCounter;
 /// Bytes of lines that wait for the disk or the pipe; some 5,000 lines.
 pub(super) const QUEUE_BYTES_MAX: usize = 1 << 20;
 
+/// What a line begins with that is a bar: it has no end of line, and the next line takes its place.
+pub(super) const BAR_BEGINS: char = '\r';
+
+/// What empties the place of a bar; what cuts a bar at the edge of the terminal, and what ends that.
+const EMPTY: &[u8] = b"\r\x1b[K";
+const UNWRAPPED: &[u8] = b"\x1b[?7l";
+const WRAPPED: &[u8] = b"\x1b[?7h";
+
 /// Pause before another try on a pipe that takes nothing now and says so, because somebody has made it non-blocking.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -73,9 +81,16 @@ impl Lines {
 
 impl Shared {
     fn write(&self, mut sink: impl Write) {
-        let mut torn = false;
+        let (mut torn, mut has_bar) = (false, false);
         loop {
             let mut line = self.next();
+            let is_bar = line.first() == Some(&(BAR_BEGINS as u8));
+            if is_bar {
+                line = [EMPTY, UNWRAPPED, &line[1..], WRAPPED].concat();
+            } else if has_bar {
+                line.splice(0..0, EMPTY.iter().copied());
+            }
+            has_bar = is_bar;
             if torn {
                 // A full disk has taken the beginning of a line.
                 line.insert(0, b'\n');
@@ -189,6 +204,16 @@ mod tests {
         assert!((3_000 - 1_025..=3_000 - 1_024).contains(&full), "{full}");
         assert_eq!(failed, 0);
         assert_eq!(bench.written().len() as u64 / 1024, 3_000 - full);
+    }
+
+    #[test]
+    fn the_next_line_takes_the_place_of_a_bar() {
+        let bench = Bench::new();
+        for line in ["one\n", "\rsaving [## ]", "\rsaving [###]", "two\n", "three\n"] {
+            bench.lines.offer(line.as_bytes());
+        }
+        let bar = |text: &str| format!("\r\x1b[K\x1b[?7l{text}\x1b[?7h");
+        assert_eq!(bench.written(), format!("one\n{}{}\r\x1b[Ktwo\nthree\n", bar("saving [## ]"), bar("saving [###]")));
     }
 
     #[test]

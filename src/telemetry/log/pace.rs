@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use super::bar::Bar;
+use super::lines::BAR_BEGINS;
 use parking_lot::Mutex;
 use prometheus::IntCounter;
 use tracing::callsite::Identifier;
@@ -25,6 +27,8 @@ pub(super) struct Paced<F> {
     json: bool,
     sites: Sites,
     left_out: IntCounter,
+    /// Standard error is a terminal, and people read it.
+    has_bars: bool,
 }
 
 /// One for each place that has logged: as many as the program has.
@@ -39,7 +43,12 @@ struct Site {
 
 impl<F> Paced<F> {
     pub(super) fn new(inner: F, json: bool, left_out: IntCounter) -> Self {
-        Self { inner, json, sites: Sites::default(), left_out }
+        Self { inner, json, sites: Sites::default(), left_out, has_bars: false }
+    }
+
+    /// Shows how far something is as bars, which [`super::lines`] puts into one place, or as lines.
+    pub(super) fn with_bars(self, has_bars: bool) -> Self {
+        Self { has_bars, ..self }
     }
 }
 
@@ -81,6 +90,13 @@ where
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
+        if metadata.target() == progress::TARGET {
+            // These keep to their own pace, one line a second for each thing that is under way.
+            return match Bar::of(event).filter(|_| self.has_bars) {
+                Some(bar) => write!(writer, "{BAR_BEGINS}{bar}"),
+                None => self.inner.format_event(context, writer, event),
+            };
+        }
         // More verbose is greater.
         let admitted = if *metadata.level() > Level::INFO { Some(0) } else { self.sites.admit(metadata, Instant::now()) };
         match admitted {

@@ -158,6 +158,7 @@ async fn etcd_silent(ground: &Ground) -> Outcome {
     }
     let metrics = String::from_utf8(ours.fetch("/metrics").await?.body.to_vec())?;
     let age = metrics.lines().find_map(|line| line.strip_prefix("watchcache_feed_age_seconds ")).and_then(|age| age.parse::<f64>().ok());
+    assert!(metrics.contains("\nwatchcache_ready 0\n"), "/readyz says so too");
     assert!(metrics.contains("\nwatchcache_feed_up 0\n") && age.is_some_and(|age| age > 5.0), "{age:?}");
     ground.told_behind(1).await?;
     // What need not be new comes from memory, and says how old it is.
@@ -196,7 +197,7 @@ async fn back(ground: &Ground, name: &str) -> Outcome {
     let whole = ground.ours().whole("GET", &format!("{MAPS}?resourceVersion=0"), &[], b"").await?;
     assert!(String::from_utf8_lossy(&whole.body).contains(name) && of(&whole, "age").is_empty(), "{whole:?}");
     let metrics = String::from_utf8(ground.ours().fetch("/metrics").await?.body.to_vec())?;
-    assert!(metrics.contains("\nwatchcache_feed_up 1\n"));
+    assert!(metrics.contains("\nwatchcache_feed_up 1\n") && metrics.contains("\nwatchcache_ready 1\n"));
     Ok(())
 }
 

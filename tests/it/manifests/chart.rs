@@ -20,8 +20,11 @@ type Failure = Box<dyn std::error::Error>;
 /// Labels that only a chart gives.
 const OF_HELM: [&str; 4] = ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart"];
 /// What a server without the Prometheus Operator and cert-manager must know of them.
-const OF_OTHERS: [(&str, &str, &str); 2] =
-    [("monitoring.coreos.com", "servicemonitors", "ServiceMonitor"), ("cert-manager.io", "certificates", "Certificate")];
+const OF_OTHERS: [(&str, &str, &str); 3] = [
+    ("monitoring.coreos.com", "servicemonitors", "ServiceMonitor"),
+    ("monitoring.coreos.com", "prometheusrules", "PrometheusRule"),
+    ("cert-manager.io", "certificates", "Certificate"),
+];
 /// How long a definition may take until it is served.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -162,6 +165,27 @@ fn the_certificate_is_for_the_service() -> Outcome {
     Ok(())
 }
 
+/// The rules and the dashboard of the chart are the files that it has, with the links that the values ask for.
+#[test]
+#[ignore = "needs helm: WATCHCACHE_TEST_PEERS"]
+fn rules_and_dashboard_are_those_of_the_files() -> Outcome {
+    let parsed = |text: &str| go::yaml::reader::parse(text.as_bytes()).map(|read| read.value).map_err(|error| error.to_string());
+    let (rules, dashboard) = (deployed("helm/watchcache/monitoring/rules.yaml")?, deployed("helm/watchcache/monitoring/dashboard.json")?);
+    for (file, runbook) in [("upstream", "docs/runbook.md"), ("replica", "https://runbooks.example.org/watchcache.md")] {
+        let documents = rendered(&chart().join(format!("ci/{file}-full-values.yaml")))?;
+        let objects = in_substance(documents.iter().map(String::as_str))?;
+        assert_eq!(objects["PrometheusRule"]["spec"], parsed(&rules.replace("docs/runbook.md#", &format!("{runbook}#")))?, "{file}");
+        assert!(objects["PrometheusRule"]["spec"].to_string().contains(&format!("\"{runbook}#watchcachebehind\"")), "{file}");
+        let shown = &objects["ConfigMap"];
+        let text = shown["data"]["watchcache.json"].as_str().ok_or("no dashboard")?;
+        assert_eq!(serde_json::from_str::<Value>(text)?, serde_json::from_str::<Value>(&dashboard)?, "{file}");
+        assert_eq!(shown["metadata"]["labels"]["grafana_dashboard"], "1", "{file}");
+    }
+    let objects = in_substance(rendered(&chart().join("ci/replica-values.yaml"))?.iter().map(String::as_str))?;
+    assert!(!objects.contains_key("PrometheusRule") && !objects.contains_key("ConfigMap"), "they are off unless asked for");
+    Ok(())
+}
+
 /// A pod has each volume that is mounted, mounts each that it has, and has the time to end that its arguments ask for.
 fn pod_is_whole(object: &Value) {
     let Some(pod) = object.pointer("/spec/template/spec") else { return };
@@ -217,6 +241,8 @@ fn wrong_values_are_refused() -> Outcome {
         (r#"topologySpread.whenUnsatisfiable="Never""#, "/topologySpread/whenUnsatisfiable"),
         (r#"service.type="ExternalName""#, "/service/type"),
         (r#"serviceMonitor.interval="30""#, "/serviceMonitor/interval"),
+        (r#"prometheusRule.runbook="a page""#, "/prometheusRule/runbook"),
+        (r#"dashboard.labels={"grafana_dashboard": 1}"#, "/dashboard/labels"),
         (r#"upstream.consistentReads="never""#, "/upstream/consistentReads"),
         (r#"upstream.resources=["Pods"]"#, "/upstream/resources/0"),
         (r#"standalone.storage.size="big""#, "/standalone/storage/size"),
