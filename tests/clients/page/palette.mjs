@@ -2,6 +2,8 @@
 import { deflateSync, inflateSync, crc32 } from "node:zlib";
 
 const COLOURS_MAX = 256;
+// How far apart the colours are that are kept, of 3 × 255: else the greys of letters would leave none for the few pixels that are green or red.
+const APART = 18;
 
 // The chunks of a PNG file, as [type, bytes].
 function chunks(png) {
@@ -38,7 +40,7 @@ function unfiltered(packed, width, height, size) {
   return rows;
 }
 
-// The same picture with the colours that most of its pixels have; the others become the nearest of these.
+// The same picture with the colours that most of its pixels have, some way apart; the others become the nearest of these.
 export function palette(png) {
   const all = chunks(png);
   const head = all.find(([type]) => type === "IHDR")[1];
@@ -48,8 +50,9 @@ export function palette(png) {
   const counts = new Map();
   const colour = (at) => (pixels[at * size] << 16) | (pixels[at * size + 1] << 8) | pixels[at * size + 2];
   for (let at = 0; at < width * height; at += 1) counts.set(colour(at), (counts.get(colour(at)) ?? 0) + 1);
-  const kept = [...counts].sort((a, b) => b[1] - a[1]).slice(0, COLOURS_MAX).map(([of]) => of);
   const apart = (a, b) => Math.abs((a >> 16) - (b >> 16)) + Math.abs(((a >> 8) & 255) - ((b >> 8) & 255)) + Math.abs((a & 255) - (b & 255));
+  const kept = [];
+  for (const [of] of [...counts].sort((a, b) => b[1] - a[1])) if (kept.length < COLOURS_MAX && kept.every((one) => apart(of, one) >= APART)) kept.push(of);
   const index = new Map([...counts.keys()].map((of) => [of, kept.reduce((best, one, nth) => (apart(of, one) < apart(of, kept[best]) ? nth : best), 0)]));
   const rows = Buffer.alloc((width + 1) * height);
   for (let y = 0; y < height; y += 1) for (let x = 0; x < width; x += 1) rows[y * (width + 1) + 1 + x] = index.get(colour(y * width + x));

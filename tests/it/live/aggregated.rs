@@ -16,7 +16,7 @@ use super::{
     free_address,
     peers::{Running, Site, TOKEN},
     rows::Rows,
-    say, shown,
+    say,
 };
 use crate::{
     alone::asked,
@@ -92,7 +92,6 @@ struct Cluster {
     _host: Vec<Running>,
     host_at: SocketAddr,
     ours: Running,
-    ours_at: SocketAddr,
 }
 
 impl Cluster {
@@ -112,7 +111,7 @@ impl Cluster {
         let ours_at = free_address()?;
         installed(&site, (&client, host_at), ours_at).await?;
         let ours = site.start("ours", serve(&site, ours_at))?;
-        Ok(Cluster { site, _host: vec![etcd, host, manager], host_at, ours, ours_at })
+        Ok(Cluster { site, _host: vec![etcd, host, manager], host_at, ours })
     }
 
     fn client(&self) -> Client {
@@ -258,7 +257,6 @@ async fn story(cluster: &Cluster) -> Result<(), Failure> {
     let client = cluster.client();
     until("the host says that our groups are available", async || available(&client).await).await?;
     asked(&client, ("POST", "/api/v1/namespaces"), Some(&json!({"metadata": {"name": "team"}})), 201).await?;
-    shown::host(&cluster.site.client(cluster.ours_at)).await.map_err(|error| error.to_string())?;
     used_by_kubectl(cluster, &client).await?;
     judged_by_the_host(cluster, &client).await?;
     looked_after_by_controllers(&client).await?;

@@ -51,12 +51,3 @@ fn differs(upstream: &Value, metrics: &str) -> Option<String> {
         (!is_same).then(|| format!("{row}"))
     })
 }
-
-/// The host of an aggregated server.
-pub(super) async fn host(client: &Client) -> Outcome {
-    let shown = cluster(client).await?;
-    let checks: Vec<&str> = shown["host"]["checks"].as_array().into_iter().flatten().filter_map(|check| check["name"].as_str()).collect();
-    assert_eq!(checks, ["host/authentication-configmap", "host/namespaces", "definitions"], "{shown}");
-    assert!(shown["host"]["namespaces"].as_u64() >= Some(4) && shown["upstream"].is_null(), "{shown}");
-    Ok(())
-}
