@@ -1,7 +1,11 @@
 //! What health checks find.
 
-use registry::ServedResources;
+use std::sync::Arc;
+
+use cache::state::snapshot::Fault;
+use registry::{Resource, ServedResources};
 use serde_json::Value;
+use upstream::Reason;
 
 /// A check and what is wrong, if anything.
 pub type Check = (&'static str, Option<Wrong>);
@@ -41,6 +45,12 @@ pub trait Behind: Send + Sync {
 
     /// Whether objects come from it, and not from an etcd.
     fn is_source(&self) -> bool;
+
+    /// How it has failed last, if it ever has.
+    fn fault(&self) -> Option<Arc<Fault>>;
+
+    /// Why it answers requests for a resource now that could be answered from memory; none when they are.
+    fn handed_on_for(&self, resource: &Resource) -> Option<Reason>;
 
     /// Whether it answered when it was looked at last.
     fn answers(&self) -> bool;

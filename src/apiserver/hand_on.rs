@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::AtomicBool},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -30,8 +30,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use upstream::{
-    Answer, AuthMode, CONFIG_MAP, CacheOutcome, Client, DocumentCache, DocumentRequest, Reason, Settings, Trusted, Upstream, UpstreamError,
-    headers,
+    Answer, AuthMode, Availability, Backend, CONFIG_MAP, CacheOutcome, Client, DocumentCache, DocumentRequest, Reason, RequestClass,
+    Settings, Trusted, Upstream, UpstreamError, backend_for, headers,
 };
 
 use super::{
@@ -52,6 +52,7 @@ pub(super) use standing::{asked, asks_table, read};
 
 use ::reload::{FileError, Named, Reload, Reloaded};
 use auth::ANONYMOUS;
+use cache::state::snapshot::Fault;
 use registry::{Resource, ServedResources};
 use telemetry::Metrics;
 
@@ -94,6 +95,8 @@ pub struct Replica {
     places: reach::Places,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
+    /// How it has failed last: when it was looked at, or a request was handed on.
+    fault: ArcSwapOption<Fault>,
     /// What is wrong with what it says of what it serves.
     discovery: ArcSwapOption<String>,
     /// In which headers it believes front proxies, once that is known.
@@ -173,6 +176,7 @@ impl Replica {
             essentials: Essentials::default(),
             born: Instant::now(),
             trouble: ArcSwapOption::empty(),
+            fault: ArcSwapOption::empty(),
             discovery: ArcSwapOption::empty(),
             trusted: ArcSwapOption::empty(),
             looped: Notify::new(),
@@ -278,6 +282,11 @@ impl Replica {
         here(again, Some(kept)).await
     }
 
+    /// Notes how upstream has failed just now.
+    fn failed(&self, why: &str) {
+        self.fault.store(Some(Arc::new(Fault { at: SystemTime::now(), why: why.into() })));
+    }
+
     /// Milliseconds since this server began.
     pub(super) fn now_ms(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -305,7 +314,7 @@ impl Replica {
         context: &Authenticated,
         mut request: Request,
     ) -> Response {
-        let Arrived { conn, reply, at, until, .. } = &**context;
+        let (Arrived { conn, reply, at, until, .. }, began) = (&**context, Instant::now());
         let user = &context.user;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let until = (*until + UPSTREAM_FIRST).min(*at + most);
@@ -326,7 +335,12 @@ impl Replica {
                 user.name == ANONYMOUS || upstream.auth_mode() == AuthMode::OwnToken && !request.headers().contains_key(AUTHORIZATION);
             let address = conn.peer.ip().to_canonical().to_string();
             let name = if user.name == ANONYMOUS { &address } else { &user.name };
-            let answer = upstream.send(request, Client { name, is_nobody, is_long }).await.map_err(|error| failure(&error, &method))?;
+            let answer = upstream.send(request, Client { name, is_nobody, is_long }).await.map_err(|error| {
+                if matches!(error, UpstreamError::Unreachable(_) | UpstreamError::Broken(_)) {
+                    self.failed(&error.to_string());
+                }
+                failure(&error, &method)
+            })?;
             Ok::<_, Status>((answer, client, look))
         };
         let answer = tokio::select! {
@@ -341,10 +355,11 @@ impl Replica {
             Some(Err(status)) => reply.status(&status),
             None => {
                 tracing::warn!(%method, path, "the API server behind this one has not answered in time");
+                self.failed("a request that was handed on was not answered in time");
                 reply.timed_out()
             }
         };
-        self.metrics.handed_on.with_label_values(&[reason.name(), response.status().as_str()]).inc();
+        self.metrics.was_handed_on(reason.name(), response.status().as_str(), began.elapsed());
         reach::holding(response, place)
     }
 
@@ -423,6 +438,24 @@ impl Behind for Replica {
             "documentsAgeSeconds": self.essentials.age().map(|age| age.as_secs_f64()),
             "documentsBytes": self.documents.bytes(),
         })
+    }
+
+    fn fault(&self) -> Option<Arc<Fault>> {
+        self.fault.load_full()
+    }
+
+    fn handed_on_for(&self, resource: &Resource) -> Option<Reason> {
+        let published = &resource.handle.published;
+        let availability = match self.availability(resource, &published.known(), false) {
+            _ if !self.is_ours(resource, None) => Availability::Absent,
+            // Who asks for it waits until it is there.
+            Availability::Loading if self.is_source && !published.fed().is_declined() => return None,
+            availability => availability,
+        };
+        match backend_for(&Method::GET, RequestClass::Resource { availability, foreign_part: false }) {
+            Backend::Memory => None,
+            Backend::Upstream(reason) => Some(reason),
+        }
     }
 
     fn answers(&self) -> bool {

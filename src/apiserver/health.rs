@@ -195,7 +195,7 @@ impl Api {
 
 impl Host {
     /// Nothing is served before it is known once who may come and which namespaces there are; later, what was known counts.
-    fn checks(&self, providers: &Providers) -> [Check; 3] {
+    pub(super) fn checks(&self, providers: &Providers) -> [Check; 3] {
         let wrong = |(why, was_known): (String, bool)| if was_known { Wrong::noted(why) } else { Wrong::fails(why) };
         let files = self.definitions_wrong.load_full().map(|why| Wrong::noted(String::clone(&why)));
         [

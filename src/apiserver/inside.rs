@@ -2,6 +2,7 @@
 //!
 //! Nothing is gathered before somebody asks. What is gathered is shared by all who ask within a second (`shared`); figures are those of `/metrics`.
 
+mod cluster;
 mod history;
 mod overview;
 mod paging;
@@ -33,7 +34,7 @@ pub use path::InsidePath;
 use shared::SharedAnswers;
 
 /// The paths of the API, in the words that it uses for itself.
-const PATHS: [&str; 4] = ["overview", "resources", "watches", "history"];
+const PATHS: [&str; 5] = ["overview", "resources", "watches", "history", "cluster"];
 
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -59,13 +60,17 @@ pub(super) async fn serve(api: &Arc<Api>, context: &Authorized, path: &InsidePat
         InsidePath::Redirect => Ok(redirect(context)),
         InsidePath::File(name) => Ok(file(context, name, request.headers().get(IF_NONE_MATCH))),
         InsidePath::Paths => {
-            Ok(answered(context, &json!({ "kind": "Paths", "paths": PATHS.map(|path| format!("/watchcache/api/v1/{path}")) })))
+            let there = PATHS.iter().filter(|path| **path != "cluster" || cluster::is_there(api));
+            let paths: Vec<String> = there.map(|path| format!("/watchcache/api/v1/{path}")).collect();
+            Ok(answered(context, &json!({ "kind": "Paths", "paths": paths })))
         }
         InsidePath::Overview if context.line.is_watch() => stream::serve(api, context),
         InsidePath::Overview => overview(api, context).await,
         InsidePath::Resources => resources::serve(api, context, query).await,
         InsidePath::Watches => watches::serve(api, context, query).await,
         InsidePath::Watch(number) => watches::one(api, *number).map(|watch| answered(context, &watch)),
+        InsidePath::Cluster if cluster::is_there(api) => cluster(api, context).await,
+        InsidePath::Cluster => Err(Status::not_found_generic()),
         InsidePath::History(Some(path)) => history::serve(api, context, path, query).await,
         InsidePath::History(None) => Err(Status::not_found_generic()),
     };
@@ -74,6 +79,11 @@ pub(super) async fn serve(api: &Arc<Api>, context: &Authorized, path: &InsidePat
 
 async fn overview(api: &Arc<Api>, context: &Authorized) -> Result<Response, Status> {
     let answer = api.inside.answers.get("overview", context.until, || overview::gather(api.clone())).await?;
+    Ok(json_of(context, answer.to_vec()))
+}
+
+async fn cluster(api: &Arc<Api>, context: &Authorized) -> Result<Response, Status> {
+    let answer = api.inside.answers.get("cluster", context.until, || cluster::gather(api.clone())).await?;
     Ok(json_of(context, answer.to_vec()))
 }
 

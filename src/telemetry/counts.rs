@@ -68,6 +68,20 @@ pub struct HandedOn {
     pub count: u64,
 }
 
+/// How long the answers took to begin of all requests that were handed on for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HandedOnTimes {
+    /// Why they were.
+    pub reason: String,
+    /// How many they are.
+    pub count: u64,
+    /// All their times together, seconds.
+    pub sum: f64,
+    /// How many took at most so many seconds.
+    pub buckets: Vec<(f64, u64)>,
+}
+
 impl Metrics {
     /// Counts the requests on each resource, by group and plural name. Looks at every series of `apiserver_request_total`.
     #[must_use]
@@ -97,6 +111,22 @@ impl Metrics {
         counts
     }
 
+    /// Tells how long upstream took to answer, by reason.
+    #[must_use]
+    pub fn handed_on_times(&self) -> Vec<HandedOnTimes> {
+        let mut times = Vec::new();
+        for family in self.handed_on_duration.collect() {
+            for series in family.get_metric() {
+                let (reason, histogram) = (series.get_label().first().map_or("", |label| label.value()), series.get_histogram());
+                let bounded = histogram.get_bucket().iter().filter(|bucket| bucket.upper_bound().is_finite());
+                let buckets = bounded.map(|bucket| (bucket.upper_bound(), bucket.cumulative_count())).collect();
+                let (count, sum) = (histogram.get_sample_count(), histogram.get_sample_sum());
+                times.push(HandedOnTimes { reason: reason.to_owned(), count, sum, buckets });
+            }
+        }
+        times
+    }
+
     /// Counts the open connections, by whose they are.
     #[must_use]
     pub fn connection_counts(&self) -> BTreeMap<String, i64> {
@@ -119,6 +149,8 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{Scope, Verb};
 
@@ -136,5 +168,21 @@ mod tests {
         assert_eq!(counts[&(String::new(), "pods".to_owned())], wanted);
         let all = counts.into_values().filter(|counts| counts.all > 0).fold(RequestCounts::default(), RequestCounts::and);
         assert_eq!((all.all, all.writes), (6, 2));
+    }
+
+    #[test]
+    fn what_was_handed_on_is_told_with_its_times() {
+        let metrics = Metrics::new();
+        for (code, millis) in [("200", 3), ("200", 90), ("503", 20_000)] {
+            metrics.was_handed_on("write", code, Duration::from_millis(millis));
+        }
+        metrics.was_handed_on("document", "200", Duration::ZERO);
+        let counts = metrics.handed_on_counts();
+        assert_eq!(counts.iter().filter(|row| row.reason == "write").map(|row| row.count).sum::<u64>(), 3, "{counts:?}");
+        let times = metrics.handed_on_times();
+        let write = times.iter().find(|row| row.reason == "write").expect("it was counted");
+        assert_eq!((times.len(), write.count), (2, 3));
+        assert!((write.sum - 20.093).abs() < 1e-6, "{write:?}");
+        assert_eq!(write.buckets, [(0.005, 1), (0.025, 1), (0.1, 2), (0.5, 2), (2.0, 2), (10.0, 2)]);
     }
 }

@@ -15,7 +15,7 @@ mod resource;
 mod settings;
 mod slis;
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
@@ -23,7 +23,7 @@ use prometheus::{
 };
 
 pub use conversion::ConversionFailure;
-pub use counts::{HandedOn, RequestCounts};
+pub use counts::{HandedOn, HandedOnTimes, RequestCounts};
 use family::{Family, Labels};
 pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
@@ -41,6 +41,8 @@ const LATENCY: &[f64] =
     &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
 /// Buckets of the freshness wait, which ends after 3 s.
 const READ_WAIT: &[f64] = &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
+/// Buckets of `watchcache_handed_on_duration_seconds`: few, for there is one row of them for each reason.
+const HANDED_ON: &[f64] = &[0.005, 0.025, 0.1, 0.5, 2.0, 10.0];
 /// Buckets of `apiserver_watch_list_duration_seconds`.
 const WATCH_LIST: &[f64] = &[0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
 
@@ -103,7 +105,9 @@ pub struct Metrics {
     /// `apiserver_audit_requests_rejected_total`: requests that were refused because they could not be told.
     pub audit_rejected: IntCounter,
     /// `watchcache_handed_on_requests_total{reason,code}`: requests that upstream answered, and why.
-    pub handed_on: IntCounterVec,
+    handed_on: IntCounterVec,
+    /// `watchcache_handed_on_duration_seconds{reason}`: how long their answers took to begin.
+    handed_on_duration: HistogramVec,
     /// `watchcache_kept_answers_total`: documents of upstream that were answered as they were kept.
     pub kept_answers: IntCounter,
     /// `watchcache_upstream_up{server}`: whether upstream answered when it was asked last.
@@ -264,6 +268,12 @@ impl Metrics {
             "Requests that were handed on to the upstream, by the code of the answer and the reason: write, document (discovery, OpenAPI, unknown paths), not_served (not here, or not by the upstream), loading, unreadable, incomplete (this etcd does not have what the upstream has), release (the upstream is of another minor, which shows the resource otherwise), subresource, behind.",
             &["reason", "code"],
         );
+        let handed_on_duration = catalogue.histogram(
+            "watchcache_handed_on_duration_seconds",
+            "Time until the answer of --upstream-server to a request that was handed on began, by the reason.",
+            &["reason"],
+            HANDED_ON.into(),
+        );
         let kept_answers = catalogue.add(IntCounter::new(
             "watchcache_kept_answers_total",
             "Documents of --upstream-server that were answered as they were kept, for it did not answer.",
@@ -332,6 +342,7 @@ impl Metrics {
             audit_levels,
             audit_rejected,
             handed_on,
+            handed_on_duration,
             kept_answers,
             upstream_up,
             etcd_proven,
@@ -354,6 +365,12 @@ impl Metrics {
     /// Handles of one served version of a resource, for requests. Resolve once and keep.
     pub fn served(self: &Arc<Metrics>, group: &str, version: &str, resource: &str) -> ServedMetrics {
         ServedMetrics::new(self, group, version, resource)
+    }
+
+    /// A request was handed on for this reason; its answer, of this code, began after so long.
+    pub fn was_handed_on(&self, reason: &str, code: &str, time: Duration) {
+        self.handed_on.with_label_values(&[reason, code]).inc();
+        self.handed_on_duration.with_label_values(&[reason]).observe(time.as_secs_f64());
     }
 
     /// Forgets the series of each resource of which `is_served` (group, version where a series has one, resource) says that it is gone. Looks at every

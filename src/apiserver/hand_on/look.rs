@@ -32,6 +32,7 @@ impl Replica {
                     }
                 }
                 Err(why) => {
+                    self.failed(&why);
                     let told = self.trouble.swap(Some(Arc::new(why.clone())));
                     if told.is_none_or(|told| *told != why) {
                         tracing::warn!(upstream = %self.upstream.now().url(), %why, "upstream does not answer as it should");

@@ -15,6 +15,7 @@ use super::super::{
     staleness::is_out_of_reach,
 };
 use super::Replica;
+use cache::state::snapshot::Known;
 use catalogue::Conversion;
 use model::Included;
 use registry::{Resource, ServedResources};
@@ -75,6 +76,18 @@ impl Replica {
     /// Whether upstream's release shows a resource as this server does: the objects, and their Tables where one is asked for.
     fn shows(&self, resource: &Resource, is_table: bool) -> bool {
         resource.served.is_custom() || self.follow.shows(&resource.served, is_table)
+    }
+
+    /// How this server has a resource for requests of any age.
+    pub(super) fn availability(&self, resource: &Resource, known: &Known, is_table: bool) -> Availability {
+        let is_converted = matches!(resource.served.conversion, Conversion::Defined(_));
+        match known.is_ready() {
+            _ if is_converted || !known.snapshot.broken.is_empty() => Availability::Unreadable,
+            true if !self.holds(resource) => Availability::Incomplete,
+            true if !self.shows(resource, is_table) => Availability::OfAnotherRelease,
+            true => Availability::Served,
+            false => Availability::Loading,
+        }
     }
 
     /// Ends the watches of what upstream answers from now on; twice, for one may have begun meanwhile.
@@ -170,15 +183,9 @@ fn resource(
     let resources = api.resources.load();
     let absent = RequestClass::Resource { availability: Availability::Absent, foreign_part: false };
     let Some(resource) = ours(&resources, replica, path, method) else { return absent };
-    let known = resource.handle.published.known();
-    let is_converted = matches!(resource.served.conversion, Conversion::Defined(_));
-    let standing = match known.is_ready() {
-        _ if is_converted || !known.snapshot.broken.is_empty() => Availability::Unreadable,
-        true if !replica.holds(resource) => Availability::Incomplete,
-        true if !replica.shows(resource, is_table) => Availability::OfAnotherRelease,
-        true if is_out_of_reach(api, resource, path, line) => Availability::Behind,
-        true => Availability::Served,
-        false => Availability::Loading,
+    let standing = match replica.availability(resource, &resource.handle.published.known(), is_table) {
+        Availability::Served if is_out_of_reach(api, resource, path, line) => Availability::Behind,
+        standing => standing,
     };
     let is_ours = |part: &str| match part {
         "scale" => resource.served.subresource_with(part, "get").is_some(),

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::super::{api::Api, path::Health};
+use super::super::{api::Api, check::Check, path::Health};
 use cache::state::snapshot::{Fed, Published};
 use offload::run_on_thread;
 use registry::{Resource, ServedResources};
@@ -75,6 +75,7 @@ fn tree(api: &Api) -> Value {
             "eventsSent": sent,
             "watchesCut": cut,
             "watchesTooOld": too_old,
+            "handedOnSeconds": api.upstream.as_ref().map(|_| api.metrics.handed_on_times().iter().map(|times| times.sum).sum::<f64>()),
             "cpuSeconds": api.metrics.cpu_seconds(),
         },
         "viewers": api.inside.viewers.load(Ordering::Relaxed),
@@ -84,7 +85,11 @@ fn tree(api: &Api) -> Value {
 
 /// What the checks of `/readyz` find, with the reasons that probes are not told.
 fn checks(api: &Api) -> Vec<Value> {
-    let checks = api.checks(Health::Readyz);
+    found(&api.checks(Health::Readyz))
+}
+
+/// What checks have found.
+pub(super) fn found(checks: &[Check]) -> Vec<Value> {
     checks.iter().map(|(name, wrong)| json!({ "name": name, "ok": wrong.is_none(), "fails": wrong.as_ref().is_some_and(|wrong| wrong.fails), "why": wrong.as_ref().map(|wrong| &wrong.why) })).collect()
 }
 
@@ -94,8 +99,13 @@ fn feed(fed: &Fed) -> Value {
         "behind": fed.is_behind(),
         "ageSeconds": seconds(fed.age()),
         "note": fed.note().as_deref(),
-        "lastFault": fed.fault().map(|fault| json!({ "at": millis(fault.at), "why": &*fault.why })),
+        "lastFault": fed.fault().map(|last| fault(last.at, &last.why)),
     })
+}
+
+/// How something has failed, and when.
+pub(super) fn fault(at: SystemTime, why: &str) -> Value {
+    json!({ "at": millis(at), "why": why })
 }
 
 /// What of the process's memory is counted.

@@ -1,6 +1,6 @@
 //! How much of a long list is shown, and in which order: `limit`, `offset`, `sort` and `filter` of a query.
 
-use std::cmp::Reverse;
+use std::borrow::Cow;
 
 use super::super::status::Status;
 use go::url::Query;
@@ -26,9 +26,9 @@ pub(super) struct Paging {
 
 /// What a row is sorted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum Key<'t> {
     Number(u64),
-    Text(String),
+    Text(Cow<'t, str>),
 }
 
 impl Paging {
@@ -65,17 +65,32 @@ impl Paging {
 
     /// Whether one of these texts contains what is asked for.
     pub(super) fn finds<'t>(&self, mut texts: impl Iterator<Item = &'t str>) -> bool {
-        self.filter.is_empty() || texts.any(|text| text.to_lowercase().contains(&self.filter))
+        self.filter.is_empty() || texts.any(|text| contains(text, &self.filter))
     }
 
     /// Returns the page of these rows. Equal ones are in the order in which they came, which must be the same each time.
-    pub(super) fn page<T>(&self, rows: Vec<T>, key: impl Fn(&T) -> Key) -> Vec<T> {
-        let mut rows: Vec<(Key, usize, T)> = rows.into_iter().enumerate().map(|(at, row)| (key(&row), at, row)).collect();
-        match self.descends {
-            true => rows.sort_unstable_by(|a, b| (Reverse(&a.0), a.1).cmp(&(Reverse(&b.0), b.1))),
-            false => rows.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1))),
+    pub(super) fn page<'t, T>(&self, rows: &'t [T], key: impl Fn(&'t T) -> Key<'t>) -> Vec<&'t T> {
+        let mut keys: Vec<(Key<'t>, usize)> = rows.iter().enumerate().map(|(at, row)| (key(row), at)).collect();
+        let order = |a: &(Key<'t>, usize), b: &(Key<'t>, usize)| {
+            let by_key = a.0.cmp(&b.0);
+            (if self.descends { by_key.reverse() } else { by_key }).then(a.1.cmp(&b.1))
+        };
+        // Of a long list only what is shown, and what comes before it, is put in order.
+        let end = self.offset.saturating_add(self.limit);
+        if end < keys.len() {
+            keys.select_nth_unstable_by(end, order);
+            keys.truncate(end);
         }
-        rows.into_iter().skip(self.offset).take(self.limit).map(|(_, _, row)| row).collect()
+        keys.sort_unstable_by(order);
+        keys.into_iter().skip(self.offset).map(|(_, at)| &rows[at]).collect()
+    }
+}
+
+/// Whether a text contains another one, which is in lower case. Most are ASCII: for them nothing is copied.
+fn contains(text: &str, lower: &str) -> bool {
+    match text.is_ascii() {
+        true => text.as_bytes().windows(lower.len()).any(|part| part.eq_ignore_ascii_case(lower.as_bytes())),
+        false => text.to_lowercase().contains(lower),
     }
 }
 
@@ -85,7 +100,7 @@ mod tests {
 
     const SORTS: &[&str] = &["name", "size"];
 
-    type Sort = fn(&(&str, u64)) -> Key;
+    type Sort = for<'t> fn(&'t (&'static str, u64)) -> Key<'t>;
 
     fn read(query: &str) -> Result<Paging, String> {
         Paging::of(&Query::parse(query), SORTS).map_err(|status| String::from_utf8(status.to_json()).expect("JSON"))
@@ -109,13 +124,17 @@ mod tests {
     fn pages_are_in_order() {
         let rows = || vec![("b", 1), ("a", 2), ("c", 2)];
         let page =
-            |query: &str, sort: Sort| -> String { read(query).expect("a query").page(rows(), sort).iter().map(|row| row.0).collect() };
-        let by_name: Sort = |row| Key::Text(row.0.to_owned());
+            |query: &str, sort: Sort| -> String { read(query).expect("a query").page(&rows(), sort).iter().map(|row| row.0).collect() };
+        let by_name: Sort = |row| Key::Text(row.0.into());
         let by_size: Sort = |row| Key::Number(row.1);
         assert_eq!((page("", by_name), page("sort=-name", by_name)), ("abc".to_owned(), "cba".to_owned()));
         assert_eq!((page("sort=-size", by_size), page("sort=-size&offset=1&limit=1", by_size)), ("acb".to_owned(), "c".to_owned()));
         assert_eq!(page("offset=9", by_name), "");
+        assert_eq!((page("limit=2", by_name), page("limit=2&offset=1", by_name)), ("ab".to_owned(), "bc".to_owned()));
         let of = read("filter=ub").expect("a query");
         assert!(of.finds(["x", "KUBE"].into_iter()) && !of.finds(["x"].into_iter()));
+        let found = |filter: &str, text: &str| contains(text, &filter.to_lowercase());
+        assert!(found("K\u{212a}", "xkkx") && found("\u{c4}B", "\u{e4}b") && found("b", "\u{e4}b") && found("ab", "AB"));
+        assert!(!found("\u{e4}", "ab") && !found("abc", "ab") && !found("ab", "") && !found("\u{202e}", "a"));
     }
 }

@@ -25,6 +25,8 @@ pub enum InsidePath {
     Watches,
     /// `…/watches/N`
     Watch(u64),
+    /// `…/cluster`
+    Cluster,
     /// `…/history/` and the path of an object or a collection; none where it is neither.
     History(Option<Box<ResourcePath>>),
 }
@@ -45,6 +47,7 @@ impl InsidePath {
                 "/overview" => Self::Overview,
                 "/resources" => Self::Resources,
                 "/watches" => Self::Watches,
+                "/cluster" => Self::Cluster,
                 rest => Self::Watch(rest.strip_prefix("/watches/")?.parse().ok()?),
             });
         }
@@ -85,6 +88,7 @@ mod tests {
             ("watchcache/api/v1", Some(InsidePath::Paths)),
             ("watchcache/api/v1/overview", Some(InsidePath::Overview)),
             ("watchcache/api/v1/overview/", None),
+            ("watchcache/api/v1/cluster", Some(InsidePath::Cluster)),
             ("watchcache/api/v1/watches/7", Some(InsidePath::Watch(7))),
             ("watchcache/api/v1/watches/-7", None),
             ("watchcache/api/v1/watches/", None),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     super::{api::Api, context::Authorized, status::Status},
     json_of,
-    overview::{cachers, seconds},
+    overview::{cachers, fault, seconds},
     paging::{Key, Paging},
 };
 use go::url::Query;
@@ -17,6 +17,7 @@ use model::{FieldPath, Storage, Term, selector::Field};
 use offload::run_on_thread;
 use registry::{Resource, ServedResources};
 use telemetry::RequestCounts;
+use upstream::Reason;
 
 /// The members that there is an order by.
 const SORTS: &[&str] = &[
@@ -32,6 +33,7 @@ const SORTS: &[&str] = &[
     "requests",
     "lists",
     "gone",
+    "handedOn",
 ];
 
 /// Requests by group and plural name.
@@ -56,8 +58,8 @@ fn tree(api: &Api, paging: &Paging) -> Value {
         .filter(|resource| paging.finds([&*resource.served.resource, &*resource.served.group, &*resource.served.kind].into_iter()))
         .copied()
         .collect();
-    let (total, of) = (found.len(), |resource: &&Arc<Resource>| key(resource, paging.sort, &counts, &versions));
-    let items: Vec<Value> = paging.page(found, of).into_iter().map(|resource| row(resource, &counts, &versions)).collect();
+    let (total, of) = (found.len(), |resource: &&Arc<Resource>| key(api, resource, paging.sort, &counts, &versions));
+    let items: Vec<Value> = paging.page(&found, of).into_iter().map(|resource| row(api, resource, &counts, &versions)).collect();
     json!({ "kind": "Resources", "total": total, "offset": paging.offset, "items": items })
 }
 
@@ -83,7 +85,12 @@ fn name(resource: &Resource) -> String {
     if served.group.is_empty() { served.resource.clone() } else { format!("{}.{}", served.resource, served.group) }
 }
 
-fn key(resource: &Resource, sort: &str, counts: &Counts, versions: &BTreeMap<(&str, &str), Shows<'_>>) -> Key {
+/// Why upstream answers requests for a resource.
+fn handed_on(api: &Api, resource: &Resource) -> Option<Reason> {
+    api.upstream.as_ref()?.handed_on_for(resource)
+}
+
+fn key(api: &Api, resource: &Resource, sort: &str, counts: &Counts, versions: &BTreeMap<(&str, &str), Shows<'_>>) -> Key<'static> {
     let (published, served) = (&resource.handle.published, &resource.served);
     let snapshot = published.known().snapshot;
     let requests = || counts.get(&(served.group.clone(), served.resource.clone())).copied().unwrap_or_default();
@@ -100,11 +107,12 @@ fn key(resource: &Resource, sort: &str, counts: &Counts, versions: &BTreeMap<(&s
         "requests" => requests().all,
         "lists" => requests().lists,
         "gone" => requests().gone + resource.metrics.watches_too_old.get(),
-        _ => return Key::Text(name(resource)),
+        "handedOn" => return Key::Text(handed_on(api, resource).map_or("", Reason::name).into()),
+        _ => return Key::Text(name(resource).into()),
     })
 }
 
-fn row(resource: &Resource, counts: &Counts, versions: &BTreeMap<(&str, &str), Shows<'_>>) -> Value {
+fn row(api: &Api, resource: &Resource, counts: &Counts, versions: &BTreeMap<(&str, &str), Shows<'_>>) -> Value {
     let (handle, served, metrics) = (&resource.handle, &resource.served, &resource.metrics);
     let (published, known) = (&handle.published, handle.published.known());
     let (snapshot, ring) = (&known.snapshot, &known.snapshot.ring);
@@ -120,6 +128,8 @@ fn row(resource: &Resource, counts: &Counts, versions: &BTreeMap<(&str, &str), S
         "versions": if resource.shown.is_some() { vec![&*served.version] } else { shows.map_or(Vec::new(), |shows| shows.versions.clone()) },
         "converted": resource.shown.is_some(),
         "ready": known.is_ready(),
+        "handedOn": handed_on(api, resource).map(Reason::name),
+        "lastFault": published.fed().fault().map(|last| fault(last.at, &last.why)),
         "revision": known.revision.0,
         "ageSeconds": seconds(published.fed().age()),
         "note": published.fed().note().as_deref(),

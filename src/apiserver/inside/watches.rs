@@ -1,13 +1,18 @@
 //! The open watches, a page of them: who watches what, from where, and how far each is.
 
-use std::{sync::Arc, time::Instant};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    super::{api::Api, context::Authorized, open_watches::WatchRecord, status::Status},
+    super::{
+        api::Api,
+        context::Authorized,
+        open_watches::{WatchRecord, shown},
+        status::Status,
+    },
     json_of, no_watch,
     overview::millis,
     paging::{Key, Paging},
@@ -44,7 +49,7 @@ fn tree(api: &Api, paging: &Paging) -> Value {
     let open = all.len();
     all.retain(|watch| is_found(watch, paging));
     let total = all.len();
-    let items: Vec<Value> = paging.page(all, |watch| key(watch, paging.sort)).iter().map(|watch| row(watch)).collect();
+    let items: Vec<Value> = paging.page(&all, |watch| key(watch, paging.sort)).into_iter().map(|watch| row(watch)).collect();
     json!({ "kind": "Watches", "open": open, "total": total, "offset": paging.offset, "items": items })
 }
 
@@ -63,12 +68,12 @@ fn is_found(watch: &WatchRecord, paging: &Paging) -> bool {
     paging.finds(texts.into_iter()) || paging.finds(std::iter::once(&*watch.conn.peer.to_string()))
 }
 
-fn key(watch: &WatchRecord, sort: &str) -> Key {
+fn key<'w>(watch: &'w WatchRecord, sort: &str) -> Key<'w> {
     Key::Text(match sort {
-        "user" => watch.user.name.clone(),
-        "agent" => watch.question.agent.to_string(),
-        "address" => watch.conn.peer.to_string(),
-        "resource" => format!("{}.{}", watch.resource.served.resource, watch.resource.served.group),
+        "user" => Cow::Borrowed(&watch.user.name),
+        "agent" => Cow::Borrowed(&watch.question.agent),
+        "address" => Cow::Owned(watch.conn.peer.to_string()),
+        "resource" => Cow::Owned(format!("{}.{}", watch.resource.served.resource, watch.resource.served.group)),
         "since" => return Key::Number(millis(watch.since)),
         // Those of which it is not known how far they are come with the slowest.
         "lag" => return Key::Number(lag(watch).map_or(u64::MAX, |lag| lag.events as u64)),
@@ -126,8 +131,8 @@ pub(super) fn row(watch: &WatchRecord) -> Value {
     };
     json!({
         "id": watch.number,
-        "user": watch.user.name,
-        "impersonator": watch.impersonator.as_ref().map(|user| &user.name),
+        "user": shown(&watch.user.name),
+        "impersonator": watch.impersonator.as_ref().map(|user| shown(&user.name)),
         "agent": &*asked.agent,
         "address": watch.conn.peer.to_string(),
         "listener": match watch.conn.listener { ListenerKind::Plain => "plain", ListenerKind::Secure => "TLS" },

@@ -9,10 +9,13 @@ import * as resources from "./resources.js";
 import * as watches from "./watches.js";
 import * as object from "./object.js";
 import * as tail from "./tail.js";
+import * as cluster from "./cluster.js";
 
-const VIEWS = { overview, resources, watches, object, tail };
+const VIEWS = { overview, resources, watches, object, tail, cluster };
 const RETRY_FROM = 1000;
 const RETRY_TO = 30000;
+const RETRY_AT_END = 1000;
+const SILENT = 10000;
 
 const main = document.getElementById("main");
 const state = document.getElementById("state");
@@ -23,7 +26,7 @@ let view = null;
 for (const [name, { title }] of Object.entries(VIEWS)) {
   const link = element("a", { href: `#${name}` }, title);
   links.set(name, link);
-  document.getElementById("views").append(element("li", {}, link));
+  document.getElementById("views").append(element("li", { hidden: name === "cluster" }, link));
 }
 
 // `#watches?filter=x` is the view of watches, with these parameters.
@@ -53,9 +56,22 @@ function tell(text, kind) {
   state.className = kind;
 }
 
-// Follows the server while the page is seen. A tab that sleeps asks for nothing.
+// Waits so long, or until the network is back.
+function pause(millis) {
+  return new Promise((done) => {
+    const ended = () => {
+      clearTimeout(timer);
+      removeEventListener("online", ended);
+      done();
+    };
+    const timer = setTimeout(ended, millis);
+    addEventListener("online", ended);
+  });
+}
+
+// Follows the server while the page is seen. A tab that sleeps asks for nothing; a stream that says nothing is no stream.
 async function follow() {
-  let pause = RETRY_FROM;
+  let wait = RETRY_FROM;
   for (;;) {
     if (document.hidden) {
       tell("paused", "quiet");
@@ -64,25 +80,30 @@ async function follow() {
     }
     const stopping = new AbortController();
     const hide = () => document.hidden && stopping.abort();
+    const fail = () => stopping.abort(new Error(`nothing has come for ${SILENT / 1000} s`));
+    let silence = setTimeout(fail, SILENT);
     document.addEventListener("visibilitychange", hide);
     try {
       for await (const now of lines("overview?watch=true", stopping.signal)) {
-        pause = RETRY_FROM;
+        clearTimeout(silence);
+        silence = setTimeout(fail, SILENT);
+        wait = RETRY_FROM;
         past.add(now);
+        links.get("cluster").parentNode.hidden = !now.upstream && !now.host;
         if (!now.ready) tell("not ready", "bad");
         else if (now.behind) tell(`behind by ${seconds(now.ageSeconds)}`, "bad");
         else tell("ready", "well");
         view?.tick?.(now);
       }
       // The server ends a stream now and then, so that it is asked anew whether somebody may look.
-      await new Promise((done) => setTimeout(done, 200));
+      await pause(RETRY_AT_END);
     } catch (error) {
-      if (!stopping.signal.aborted) {
-        tell(`no connection: ${error.message}`, "bad");
-        await new Promise((done) => setTimeout(done, pause * (0.75 + Math.random() / 2)));
-        pause = Math.min(2 * pause, RETRY_TO);
-      }
+      if (document.hidden) continue;
+      tell(`no connection: ${error.message}`, "bad");
+      await pause(wait * (0.75 + Math.random() / 2));
+      wait = Math.min(2 * wait, RETRY_TO);
     } finally {
+      clearTimeout(silence);
       document.removeEventListener("visibilitychange", hide);
       stopping.abort();
     }

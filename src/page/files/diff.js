@@ -5,8 +5,7 @@ const EDITS_MAX = 400;
 
 // Pairs of [" ", line], ["-", line], ["+", line].
 export function difference(before, after) {
-  const a = before.split("\n");
-  const b = after.split("\n");
+  const [a, b] = [before, after].map((text) => (text ? text.split("\n") : []));
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
   let end = 0;

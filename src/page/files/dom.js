@@ -26,6 +26,15 @@ export function foreign(text, properties = {}) {
   return element("bdi", properties, visible(text));
 }
 
+// Texts of others and, between them, those of the page: each that others wrote in an element of its own, so that none changes how its neighbours are read. A table's cell
+// is written again only when its mark is another. `parts` alternate: theirs, ours, theirs…; none is nothing.
+export function mark(...parts) {
+  const texts = parts.flat().filter((part) => part !== undefined && part !== null && part !== "");
+  if (!texts.length) return "";
+  if (texts.length === 1) return foreign(texts[0], { "data-mark": texts[0] });
+  return element("span", { "data-mark": JSON.stringify(texts) }, texts.map((text, nth) => (nth % 2 === 0 ? foreign(text) : text)));
+}
+
 // Puts these children in the place of those that are there.
 export function fill(parent, ...children) {
   parent.replaceChildren(...children.flat(Infinity).filter((child) => child !== undefined && child !== null));

@@ -2,6 +2,7 @@
 
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
@@ -13,6 +14,8 @@ export function rate(number) {
   if (number === null || number === undefined || !Number.isFinite(number)) return "–";
   return number >= 100 ? whole.format(Math.round(number)) : short.format(number);
 }
+
+export const cores = (number) => (number === null || number === undefined ? "–" : fine.format(number));
 
 export function bytes(number) {
   if (number === null || number === undefined) return "–";

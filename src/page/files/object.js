@@ -8,6 +8,17 @@ import { table } from "./table.js";
 
 export const title = "Object";
 
+// A member of an object in JSON, or an element of a list, whose texts are written from right to left: each of them by itself, so that they do not change places.
+const FROM_RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+const MEMBER = /^(\s*)("(?:[^"\\]|\\.)*")(: )?(.*?)(,?)$/;
+
+function parts(line) {
+  const found = FROM_RIGHT.test(line) && line.match(MEMBER);
+  if (!found) return [visible(line)];
+  const [, indent, name, colon = "", value, comma] = found;
+  return [indent, foreign(name), colon, foreign(value), comma];
+}
+
 export function start(main, parameters) {
   const input = element("input", { type: "text", name: "path", size: 60, required: true, spellcheck: "false", placeholder: "/api/v1/namespaces/default/configmaps/example", value: parameters.get("path") || "" });
   const manages = element("input", { type: "checkbox", onchange: () => compare() });
@@ -105,7 +116,7 @@ export function start(main, parameters) {
       codeOfState.textContent = same(`history${path}?revision=${choices.to}`);
       const lines = folded(difference(before, after));
       const kinds = { "+": "added", "-": "removed", "…": "skipped" };
-      fill(diff, lines.map(([kind, line]) => element("span", { class: kinds[kind] }, kind === "…" ? `… ${line} equal lines` : `${kind} ${visible(line)}`)));
+      fill(diff, lines.map(([kind, line]) => element("span", { class: kinds[kind] }, kind === "…" ? `… ${line} equal lines` : [`${kind} `, ...parts(line)])));
       if (!lines.some(([kind]) => kind === "+" || kind === "-")) fill(diff, element("span", { class: "skipped" }, "They are equal."));
     } catch (error) {
       if (!signal?.aborted) fill(diff, element("span", {}, error.message));

@@ -1,10 +1,10 @@
 // The server as a whole.
 
-import { element, fill, foreign } from "./dom.js";
-import { bytes, count, date, plain, rate, seconds, time } from "./format.js";
+import { element, fill, mark } from "./dom.js";
+import { bytes, cores, count, date, plain, rate, seconds, time } from "./format.js";
 import { plot } from "./plot.js";
 import { same } from "./server.js";
-import { table } from "./table.js";
+import { checks, facts, table } from "./table.js";
 
 export const title = "Overview";
 
@@ -21,19 +21,15 @@ const HOLDERS = {
 };
 
 export function start(main, _, past) {
-  const facts = element("dl", { class: "facts" });
+  const figures = facts();
   const requests = plot("Requests a second", [{ title: "answered", tell: rate }, { title: "failed or refused", tell: rate }], rate);
   const events = plot("Events a second", [{ title: "received", tell: rate }, { title: "sent to watches", tell: rate }], rate);
   const age = plot("Behind", [{ title: "seconds", tell: seconds }], rate);
-  const cpu = plot("CPU", [{ title: "cores", tell: (cores) => rate(cores) }], rate);
+  const cpu = plot("CPU", [{ title: "cores", tell: cores }], cores);
   const memory = plot("Memory", [{ title: "resident", tell: bytes }, { title: "objects", tell: bytes }, { title: "history", tell: bytes }], bytes);
   const watches = plot("Watches", [{ title: "open", tell: count }, { title: "groups", tell: count }], count);
   const plots = [requests, events, age, cpu, memory, watches];
-  const checks = table("What makes the server ready", [
-    { title: "check", cell: (check) => check.name },
-    { title: "state", cell: (check) => (check.ok ? "well" : check.fails ? "fails: not ready" : "wrong, but the others stand without it") },
-    { title: "why", long: true, cell: (check) => mark(check.why) },
-  ], (check) => check.name);
+  const found = checks("What makes the server ready");
   const feeds = table("Where objects come from", [
     { title: "feed", cell: (feed) => String(feed.nth + 1) },
     { title: "revision", number: true, cell: (feed) => plain(feed.revision) },
@@ -46,30 +42,24 @@ export function start(main, _, past) {
     { title: "what", long: true, cell: (holder) => holder.what },
     { title: "size", number: true, cell: (holder) => bytes(holder.bytes) },
   ], (holder) => holder.what);
-  const upstream = element("div");
-  const handedOn = table("Requests that upstream answered, and why", [
-    { title: "reason", cell: (row) => row.reason },
-    { title: "code", cell: (row) => row.code },
-    { title: "requests", number: true, cell: (row) => count(row.count) },
-  ], (row) => `${row.reason} ${row.code}`);
+  const cluster = element("p", { hidden: true });
   const cost = element("p", { class: "quiet" });
   fill(
     main,
     element("h2", {}, "Overview"),
-    facts,
+    figures.node,
     element("div", { class: "plots" }, plots.map((one) => one.node)),
-    element("h3", {}, "Readiness"), checks.node,
+    element("h3", {}, "Readiness"), found.node,
     element("h3", {}, "Feed"), feeds.node,
     element("h3", {}, "Memory"), holders.node,
-    upstream,
+    cluster,
     cost,
     element("p", { class: "same" }, "The same: ", element("code", {}, same("overview"))),
   );
-  const known = new Map();
 
   return {
     tick(now) {
-      const told = {
+      figures.show({
         State: now.ready ? "ready" : "not ready",
         Revision: plain(now.revision),
         "Behind by": seconds(now.ageSeconds),
@@ -82,17 +72,7 @@ export function start(main, _, past) {
         "Watches too old (410)": count(now.counters.watchesTooOld),
         Server: now.role,
         Version: `${now.version} (${now.commit.slice(0, 10)})`,
-      };
-      for (const [name, text] of Object.entries(told)) {
-        let value = known.get(name);
-        if (!value) {
-          value = element("dd", { "data-fact": name });
-          known.set(name, value);
-          facts.append(element("div", {}, element("dt", {}, name), value));
-        }
-        if (value.textContent !== text) value.textContent = text;
-        if (name === "State") value.className = now.ready ? "well" : "bad";
-      }
+      }, { State: now.ready ? "well" : "bad" });
       const failed = (one) => one.counters.requests.failed + one.counters.requests.tooMany;
       requests.show(past.rates((one) => one.counters.requests.all, failed));
       events.show(past.rates((one) => one.counters.eventsReceived, (one) => one.counters.eventsSent));
@@ -100,29 +80,17 @@ export function start(main, _, past) {
       cpu.show(past.rates((one) => one.counters.cpuSeconds));
       memory.show(past.values((one) => one.memory.resident, (one) => one.memory.objects, (one) => one.memory.rings));
       watches.show(past.values((one) => one.watches, (one) => one.groups));
-      checks.show(now.checks);
+      found.show(now.checks);
       feeds.show(now.feeds.map((feed, nth) => ({ ...feed, nth })));
       const held = Object.entries(HOLDERS).map(([name, what]) => ({ what, bytes: now.memory[name] }));
       held.sort((a, b) => b.bytes - a.bytes);
       holders.show(held, { caption: `Memory, by what holds it: ${bytes(now.memory.resident)} resident${now.memory.budget ? ` of a budget of ${bytes(now.memory.budget)}` : ""}` });
-      if (now.upstream) showUpstream(now);
-      if (now.host) fill(upstream, element("h3", {}, "Host cluster"), element("p", {}, mark(now.host.trouble || now.host.definitionsWrong) ?? "nothing is wrong"));
+      cluster.hidden = !now.upstream && !now.host;
+      if (!cluster.hidden && !cluster.firstChild) fill(cluster, element("a", { href: "#cluster" }, now.upstream ? "What upstream was asked, and how it is" : "How the host cluster is"));
       cost.textContent = `At ${time(now.at)}; gathered in ${rate(now.gatheredInMicroseconds / 1000)} ms for ${now.viewers} who look.`;
     },
     stop() {
       plots.forEach((one) => one.stop());
     },
   };
-
-  function showUpstream(now) {
-    if (!upstream.firstChild) fill(upstream, element("h3", {}, "Upstream"), element("p"), handedOn.node);
-    const text = `${now.upstream.server} ${now.upstream.answers ? "answers" : "does not answer"}${now.upstream.trouble ? `: ${now.upstream.trouble}` : ""}`;
-    if (upstream.children[1].textContent !== text) fill(upstream.children[1], foreign(text));
-    handedOn.show([...now.handedOn].sort((a, b) => b.count - a.count));
-  }
-}
-
-// A text that may be long and of others; none is empty.
-function mark(text) {
-  return text ? foreign(text, { "data-mark": text }) : "";
 }

@@ -1,15 +1,19 @@
 // Lines over the last ten minutes. A plot is a picture of what its caption says; the caption has the newest values as text.
 
 import { element } from "./dom.js";
-import { time } from "./format.js";
+import { bytes, time } from "./format.js";
 
 const POINTS_MAX = 600;
-const HEIGHT = 130;
+const HEIGHT = 120;
+// Between two lines of a plot of bytes.
+const POWERS = Array.from({ length: 48 }, (_, nth) => 2 ** nth);
+// Seconds between two marks of time.
+const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600];
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// `series`: { title, tell(value) }; `axis(value)` writes a number beside the plot.
+// `series`: { title, tell(value), spans: whether the line goes on over what there is no value of }; `axis(value)` writes a number beside the plot.
 export function plot(title, series, axis) {
   const values = series.map(() => element("b", {}, "–"));
   const keys = series.map((one, at) => [element("span", { class: `key key${at}` }, one.title), " ", values[at], " "]);
@@ -30,8 +34,11 @@ export function plot(title, series, axis) {
         cursor: { show: false },
         legend: { show: false },
         scales: { y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.1] } },
-        axes: [{ ...axes, values: (_, splits) => splits.map((split) => time(split * 1000)), space: 90 }, { ...axes, size: 74, values: (_, splits) => splits.map(axis) }],
-        series: [{}, ...series.map((one, at) => ({ label: one.title, stroke: lines[at], width: 1.5, spanGaps: false, points: { show: false } }))],
+        axes: [
+          { ...axes, size: 30, space: 90, incrs: TIMES, values: (_, splits) => splits.map((split) => time(split * 1000)) },
+          { ...axes, size: 66, values: (_, splits) => splits.map(axis), ...(axis === bytes ? { incrs: POWERS } : {}) },
+        ],
+        series: [{}, ...series.map((one, at) => ({ label: one.title, stroke: lines[at], width: 1.5, spanGaps: one.spans === true, points: { show: false } }))],
       },
       data,
       place,

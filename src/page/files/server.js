@@ -1,5 +1,7 @@
 // Asks the server that the page is from, with the credentials that the browser has for it.
 
+import { visible } from "./dom.js";
+
 // The page may lie behind a path of a proxy.
 const PAGE = new URL("./", document.baseURI);
 const ROOT = new URL("../", PAGE);
@@ -22,7 +24,7 @@ async function asked(path, options) {
   } catch {
     // It is no Status: the text says what there is to say.
   }
-  throw new Refused(`${response.status}: ${told}`);
+  throw new Refused(visible(`${response.status}: ${told}`));
 }
 
 export async function get(path, signal, headers = {}) {

@@ -1,6 +1,17 @@
 // A table whose rows stay the same elements while their figures change, so that focus and selection stay where they are.
 
-import { element, fill } from "./dom.js";
+import { element, fill, mark } from "./dom.js";
+
+// Writes a text or an element where it is not written already.
+function write(cell, value) {
+  if (value instanceof Node) {
+    const mark = value.dataset?.mark;
+    if (mark !== undefined && cell.firstChild?.dataset?.mark === mark) return;
+    fill(cell, value);
+  } else if (cell.textContent !== value || cell.firstElementChild) {
+    cell.textContent = value;
+  }
+}
 
 // `columns`: { title, sort, number, long, cell(row) }, where a cell is a text or an element. `sorted(name)`: somebody wants this order.
 export function table(caption, columns, key, sorted) {
@@ -13,16 +24,6 @@ export function table(caption, columns, key, sorted) {
   const known = new Map();
   const whole = element("table", {}, label, element("thead", {}, element("tr", {}, heads)), body);
   const scroller = element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, whole);
-
-  function write(cell, value) {
-    if (value instanceof Node) {
-      const mark = value.dataset?.mark;
-      if (mark !== undefined && cell.firstChild?.dataset?.mark === mark) return;
-      fill(cell, value);
-    } else if (cell.textContent !== value) {
-      cell.textContent = value;
-    }
-  }
 
   return {
     node: scroller,
@@ -73,6 +74,39 @@ export function pager(moved) {
       before.disabled = offset === 0;
       after.disabled = offset + shown >= total;
       where.textContent = total === 0 ? "none" : `${offset + 1} to ${offset + shown} of ${total}`;
+    },
+  };
+}
+
+const told = (kind, text) => element("span", { class: kind, "data-mark": text }, text);
+
+// What checks have found.
+export function checks(caption) {
+  return table(caption, [
+    { title: "check", cell: (check) => check.name },
+    { title: "state", cell: (check) => (check.ok ? "well" : check.fails ? told("bad", "fails: not ready") : told("warn", "noted: still ready")) },
+    { title: "why", long: true, cell: (check) => mark(check.why) },
+  ], (check) => check.name);
+}
+
+// Figures with their names; `show` takes them by name, and the class of those that have one.
+export function facts() {
+  const node = element("dl", { class: "facts" });
+  const known = new Map();
+  return {
+    node,
+    show(figures, classes = {}) {
+      for (const [name, figure] of Object.entries(figures)) {
+        let value = known.get(name);
+        if (!value) {
+          value = element("dd", { "data-fact": name });
+          known.set(name, value);
+          node.append(element("div", {}, element("dt", {}, name), value));
+        }
+        write(value, figure);
+        value.className = classes[name] ?? "";
+      }
+      for (const [name, value] of known) value.parentNode.hidden = !(name in figures);
     },
   };
 }

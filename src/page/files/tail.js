@@ -1,6 +1,6 @@
 // What happens to a resource, as it happens: a watch of the page's own, with the rights of who looks.
 
-import { element, field, fill, foreign } from "./dom.js";
+import { element, field, fill, foreign, visible } from "./dom.js";
 import { time } from "./format.js";
 import { get, lines, same } from "./server.js";
 
@@ -53,7 +53,7 @@ export function start(main, parameters) {
       for (;;) {
         told.textContent = "Following.";
         for await (const event of lines(asked({ watch: 1, allowWatchBookmarks: true, resourceVersion: revision }), mine.signal, FORM)) {
-          if (event.type === "ERROR") throw new Error(event.object.message);
+          if (event.type === "ERROR") throw new Error(visible(event.object.message));
           revision = event.object.metadata.resourceVersion;
           if (event.type !== "BOOKMARK") add(path, event);
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{StatusCode, Uri};
@@ -74,6 +74,8 @@ struct Known {
     phases: BTreeMap<String, Phase>,
     /// Why it does not follow now.
     wrong: Option<String>,
+    /// When it failed last, and why.
+    fault: Option<(SystemTime, String)>,
     /// Whether it has ever known all of them.
     is_ready: bool,
 }
@@ -132,7 +134,8 @@ impl Namespaces {
     /// # Errors
     /// When the certificate and key of the kubeconfig file do not fit.
     pub fn new(kubeconfig: Kubeconfig) -> Result<Self, String> {
-        let known = Known { phases: BTreeMap::new(), wrong: Some("they are not listed yet".to_owned()), is_ready: false };
+        let wrong = Some("they are not listed yet".to_owned());
+        let known = Known { phases: BTreeMap::new(), wrong, fault: None, is_ready: false };
         let host = Arc::new(Host { client: Client::of(&kubeconfig, LIMITS)?, kubeconfig });
         Ok(Self { host, known: Mutex::new(known), flights: SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX)) })
     }
@@ -162,6 +165,18 @@ impl Namespaces {
         known.wrong.clone().map(|why| (why, known.is_ready))
     }
 
+    /// When following them failed last, and why.
+    #[must_use]
+    pub fn fault(&self) -> Option<(SystemTime, String)> {
+        self.known().fault.clone()
+    }
+
+    /// How many there are, as far as is known.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.known().phases.len()
+    }
+
     /// Follows them for ever.
     pub async fn follow(&self) {
         let mut failures = 0;
@@ -172,7 +187,7 @@ impl Namespaces {
                 sleep(BACKOFF.first).await;
                 continue;
             };
-            let is_new = self.known().wrong.replace(why.clone()).is_none_or(|old| old != why);
+            let is_new = self.known().failed(&why);
             if is_new {
                 tracing::warn!(%why, "the host's namespaces cannot be followed; what is known of them counts");
             }
@@ -187,7 +202,7 @@ impl Namespaces {
     async fn listed_and_watched(&self) -> Result<(), String> {
         let (phases, mut revision) = self.list().await?;
         tracing::info!(namespaces = phases.len(), "follows the host's namespaces");
-        *self.known() = Known { phases, wrong: None, is_ready: true };
+        self.known().listed(phases);
         loop {
             match self.watch(&revision).await? {
                 Ended::At(last) => revision = last,
@@ -261,6 +276,18 @@ impl Namespaces {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock()
+    }
+}
+
+impl Known {
+    fn listed(&mut self, phases: BTreeMap<String, Phase>) {
+        (self.phases, self.wrong, self.is_ready) = (phases, None, true);
+    }
+
+    /// Notes why they cannot be followed; whether that is new.
+    fn failed(&mut self, why: &str) -> bool {
+        self.fault = Some((SystemTime::now(), why.to_owned()));
+        self.wrong.replace(why.to_owned()).is_none_or(|old| old != why)
     }
 }
 

@@ -205,6 +205,10 @@ async fn namespaces_are_the_host_s() -> Outcome {
     // What is there can be changed and deleted until it is gone.
     let (code, text) = brought(&proxy, "admin", ("DELETE", "/apis/ex.io/v1/namespaces/team/widgets"), None).await?;
     assert_eq!(code, 200, "{text}");
+    let shown = cluster_shown(&proxy).await?;
+    let checks: Vec<&str> = shown["host"]["checks"].as_array().into_iter().flatten().filter_map(|check| check["name"].as_str()).collect();
+    assert_eq!(checks, ["host/authentication-configmap", "host/namespaces", "definitions"], "{shown}");
+    assert!(shown["host"]["namespaces"].as_u64() >= Some(4) && shown["upstream"].is_null(), "{shown}");
     // Without the host, what is known counts, and what is not known is told.
     drop(cluster.host);
     assert_eq!(brought(&proxy, "admin", ("POST", WIDGETS), Some(&widget("c"))).await?.0, 201);
@@ -218,8 +222,17 @@ async fn namespaces_are_the_host_s() -> Outcome {
         Ok(verbose.0 == 200 && noted)
     })
     .await?;
+    let fault = cluster_shown(&proxy).await?["host"]["lastFault"].clone();
+    assert!(fault["at"].as_u64() > Some(1_700_000_000_000) && fault["why"].as_str().is_some_and(|why| !why.is_empty()), "{fault}");
     assert_eq!(extension.ended(), None);
     Ok(())
+}
+
+/// What an administrator sees of the host.
+async fn cluster_shown(proxy: &Client) -> Result<Value, Failure> {
+    let (code, text) = brought(proxy, "admin", ("GET", "/watchcache/api/v1/cluster"), None).await?;
+    assert_eq!(code, 200, "{text}");
+    Ok(serde_json::from_str(&text)?)
 }
 
 /// A TokenReview may take ten seconds, and a request of one second waited for it.

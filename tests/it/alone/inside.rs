@@ -1,9 +1,15 @@
 //! What a server shows of itself to people: the API below `/watchcache/api/v1/` says what is so, the same as `/metrics`; who has no right to it sees none of it.
 
+mod many;
+mod odd;
+
 use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    io::AsyncWriteExt,
+    time::{sleep, timeout},
+};
 
 use super::{Alone, Failure, Outcome, asked, metric, secure::start};
 use crate::{

@@ -26,7 +26,7 @@ const LABEL: &str = "apiserver_id_hash";
 const SOON: Duration = Duration::from_secs(30);
 
 /// What moves only when something is wrong or a flag asks for it, and the tests in which it does.
-const OF_FAULTS: [(&str, &str); 24] = [
+const OF_FAULTS: [(&str, &str); 25] = [
     ("apiserver_audit_error_total", "the audit log cannot be written: `audit`"),
     ("apiserver_audit_event_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_level_total", "there is an audit policy: `audit`"),
@@ -36,6 +36,7 @@ const OF_FAULTS: [(&str, &str); 24] = [
     ("apiserver_terminated_watchers_total", "the ring has moved past a watcher: `unread`"),
     ("watchcache_connections_closed_total", "a connection is not let in or has to go: `http::listen::tests`"),
     ("watchcache_etcd_proven", "the server is a read replica: `replica::layout`"),
+    ("watchcache_handed_on_duration_seconds", "the server is a read replica: `replica::shown`"),
     ("watchcache_handed_on_requests_total", "the server is a read replica: `replica`"),
     ("watchcache_incomplete", "upstream has something else than this etcd: `replica::layout`"),
     ("watchcache_kept_answers_total", "a replica's kube-apiserver is away: `live::away`"),

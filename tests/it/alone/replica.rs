@@ -5,6 +5,7 @@ mod fed;
 mod included;
 mod layout;
 mod shared;
+mod shown;
 mod unknown;
 
 use std::{net::SocketAddr, path::Path, process::Command, time::Duration};

@@ -16,7 +16,7 @@ use super::{
     Outcome, free_address,
     gate::{Gate, Network},
     peers::{Running, Site, TOKEN},
-    say,
+    say, shown,
 };
 use crate::{
     alone::asked,
@@ -250,6 +250,7 @@ async fn upstream_away(ground: &Ground) -> Outcome {
         assert!(whole.status == 200 && of(&whole, "warning").is_empty(), "{target}: {whole:?}");
         before.push(serde_json::from_slice::<Value>(&whole.body)?);
     }
+    shown::upstream(&ours, false, true).await?;
     let before_aggregated = ours.whole("GET", "/apis", &aggregated, b"").await?;
     for network in [Network::Cut, Network::Silent] {
         ground.kube_gate.set(network);
@@ -273,6 +274,7 @@ async fn upstream_away(ground: &Ground) -> Outcome {
         assert_eq!(ground.site.client_of(ground.ours_at, "viewtoken").fetch("/apis").await?.status, 200);
         // What was never kept, and what is no document, is refused.
         assert!(matches!(ours.fetch("/apis/none.example.org/v1").await?.status, 503 | 504));
+        shown::upstream(&ours, false, false).await?;
         fresh_clients(ground, &format!("{network:?}"))?;
     }
     ground.kube_gate.set(Network::Passes);

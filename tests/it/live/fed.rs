@@ -13,6 +13,7 @@ use super::{
     Outcome, free_address,
     gate::{Gate, Network},
     peers::{Running, Site},
+    shown,
 };
 use crate::{alone::asked, client::Client};
 
@@ -105,6 +106,7 @@ async fn fed_by_an_api_server() -> Outcome {
     let mut watch = watch.map_err(|answer| format!("a watch: {answer:?}"))?;
 
     scope::changes(&ours, &theirs).await?;
+    shown::upstream(&ours, true, true).await?;
 
     // Upstream is gone: what may be old is answered and told to be old, the rest is not answered as if it were new.
     gate.set(Network::Cut);
@@ -120,6 +122,7 @@ async fn fed_by_an_api_server() -> Outcome {
         sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(ours.fetch(MAPS).await?.status, 503);
+    shown::upstream(&ours, true, false).await?;
     // Of a token that upstream was not asked about for a while it is asked again, and not waited for.
     sleep(ASKED_AGAIN_AFTER).await;
     for most in [AT_FIRST, AT_ONCE] {

@@ -46,6 +46,7 @@ mod proto;
 pub(crate) mod record;
 mod rows;
 mod session;
+mod shown;
 mod socket;
 mod subject;
 mod tiers;
