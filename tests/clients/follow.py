@@ -90,14 +90,23 @@ class Follower:
 
     def ask(self, word):
         self.answer, self.answered = [], threading.Event()
-        self.process.stdin.write(f"{word}\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(f"{word}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass # whoever waits for the answer finds that it has ended
 
     def told(self, word, patience=120):
         """The lines that answer what was asked."""
-        if not self.answered.wait(patience):
-            check(self.who, word, f"no answer within {patience} s; it said {self.answer[-3:]}")
+        until = time.monotonic() + patience
+        while not self.answered.wait(0.2) and time.monotonic() < until and self.process.poll() is None:
+            pass
+        if not self.answered.is_set():
+            check(self.who, word, f"no answer within {patience} s, exit status {self.process.poll()}; it said {self.answer[-3:]}; its log ends {self.log_end()}")
         return self.answer
+
+    def log_end(self):
+        return pathlib.Path(self.log.name).read_text()[-1500:]
 
     def end(self):
         self.process.kill()
