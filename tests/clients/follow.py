@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Informers of every language follow 10,000 objects while a server is killed and loses its history: what they hold must be what is there.
 
-    follow.py SERVER SUBJECT [--peers DIR] [--only LANGUAGE,…] [LANGUAGE=COMMAND…]
+    follow.py SERVER SUBJECT [--peers DIR] [--only LANGUAGE,…] [--add LANGUAGE=PROGRAM]… [--keep DIR]
 
 SUBJECT is `alone` (each client comes twice, without and with TLS), `replica` or `fed`: the last two want etcd and kube-apiserver in the folder --peers. What is made from
 registries is expected in target/clients (run.sh puts it there).
@@ -190,11 +190,11 @@ def compare(followers, truth):
 
 
 def asked(server, follower, since):
-    """What a follower's informer asked after this number of requests: (verb, code) of each."""
-    for number, event in enumerate(server.audited()):
-        selector = urllib.parse.parse_qs(urllib.parse.urlparse(event["requestURI"]).query).get("labelSelector", [""])[0]
-        if number >= since and selector == f"follower!={follower.name}":
-            yield event["verb"], event["responseStatus"]["code"]
+    """What a follower's informer asked after this number of requests: (verb, code) of each. A watch that begins with a list is a list."""
+    for event in list(server.audited())[since:]:
+        query = urllib.parse.parse_qs(urllib.parse.urlparse(event["requestURI"]).query)
+        if query.get("labelSelector") == [f"follower!={follower.name}"]:
+            yield "list" if query.get("sendInitialEvents") == ["true"] else event["verb"], event["responseStatus"]["code"]
 
 
 def answers(followers, count):
@@ -266,7 +266,9 @@ def story(server, followers, clock):
         reach(followers, "it goes on", writes.truth())
         for one in followers:
             requests = list(asked(server, one, since))
-            check(one.who, "410, and then a list of its own accord", ("list", 200) in requests or requests)
+            check(one.who, "it lists anew of its own accord", ("list", 200) in requests or requests)
+            if one.language == "fabric8":
+                check(one.who, "its watches are WebSockets", ("watch", 101) in requests or requests)
         compare(followers, writes.truth())
         clock.tell("history lost")
     late(followers)
@@ -304,10 +306,10 @@ def main():
     parser.add_argument("subject", choices=["alone", "replica", "fed"])
     parser.add_argument("--peers", type=pathlib.Path)
     parser.add_argument("--only", default="")
-    parser.add_argument("more", nargs="*", metavar="LANGUAGE=COMMAND")
+    parser.add_argument("--add", action="append", default=[], metavar="LANGUAGE=PROGRAM")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for logs and data, which stay")
     given = parser.parse_args()
-    commands = {**COMMANDS, **{name: [command] for name, command in (one.split("=", 1) for one in given.more)}}
+    commands = {**COMMANDS, **{name: [command] for name, command in (one.split("=", 1) for one in given.add)}}
     with tempfile.TemporaryDirectory() as there:
         there = given.keep or pathlib.Path(there)
         there.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ import time
 TOKEN = "admintoken"
 AUDIT = """apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
+omitStages: [RequestReceived]
 rules:
 - {level: Metadata, namespaces: [followed], verbs: [list, watch]}
 - {level: None}
