@@ -28,7 +28,7 @@ import threading
 import time
 import urllib.parse
 
-from servers import Alone, Fed, Replica, wait_for
+from servers import PATIENCE, Alone, Fed, Replica
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILT = HERE.parent.parent / "target" / "clients"
@@ -36,8 +36,8 @@ NAMESPACE = "followed"
 PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 OBJECTS = int(os.environ.get("OBJECTS", "10000"))
 WRITERS = 8
-# Changes while nothing breaks, after a restart, and while nobody sees them.
-CHANGES = 300
+# Changes while nothing breaks, and while nobody sees them.
+CHANGES, UNSEEN = 300, 100
 MERGE = "application/merge-patch+json"
 
 JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]
@@ -96,7 +96,7 @@ class Follower:
         except BrokenPipeError:
             pass # whoever waits for the answer finds that it has ended
 
-    def told(self, word, patience=120):
+    def told(self, word, patience=PATIENCE):
         """The lines that answer what was asked."""
         until = time.monotonic() + patience
         while not self.answered.wait(0.2) and time.monotonic() < until and self.process.poll() is None:
@@ -170,7 +170,7 @@ def prepare(server, namespace):
     api.done("PATCH", f"{budgets}/budget/status", {"status": status}, MERGE)
 
 
-def reach(followers, what, truth, patience=120):
+def reach(followers, what, truth, patience=PATIENCE):
     """Waits until what handlers were told adds up to the truth."""
     began, until = time.monotonic(), time.monotonic() + patience
     for one in followers:
@@ -256,21 +256,21 @@ def story(server, followers, clock):
     compare(followers, writes.truth())
     clock.tell("restart")
 
-    if hasattr(server, "lose_history"):
-        server.kill()
-        server.lose_history(writes.make)
-        since = len(list(server.audited()))
-        server.start()
-        reach(followers, "after changes that nobody can tell it", writes.truth())
-        writes.make(20)
-        reach(followers, "it goes on", writes.truth())
-        for one in followers:
-            requests = list(asked(server, one, since))
+    server.kill()
+    server.lose_history(lambda: writes.make(UNSEEN))
+    since = len(list(server.audited()))
+    server.start()
+    reach(followers, "after changes that it could not see, and a compaction", writes.truth())
+    writes.make(20)
+    reach(followers, "it goes on", writes.truth())
+    for one in followers:
+        requests = list(asked(server, one, since))
+        if server.forgets:
             check(one.who, "it lists anew of its own accord", ("list", 200) in requests or requests)
-            if one.language == "fabric8":
-                check(one.who, "its watches are WebSockets", ("watch", 101) in requests or requests)
-        compare(followers, writes.truth())
-        clock.tell("history lost")
+        if one.language == "fabric8":
+            check(one.who, "its watches are WebSockets", ("watch", 101) in requests or requests)
+    compare(followers, writes.truth())
+    clock.tell("history lost")
     late(followers)
     clock.tell("late watches")
 

@@ -17,7 +17,7 @@ rules:
 - {level: None}
 """
 # How long anything may take on a busy machine, seconds.
-PATIENCE = 120
+PATIENCE = 300
 
 
 def wait_for(what, question, patience=PATIENCE):
@@ -121,6 +121,9 @@ class Server:
 class Alone(Server):
     """watchcache on its embedded store, as README starts it: a plain listener and one with TLS."""
 
+    # Whether nobody can tell what it has lost.
+    forgets = True
+
     def __init__(self, program, there, _):
         super().__init__(program, there)
         self.plain, secure = free_port(), free_port()
@@ -156,6 +159,9 @@ class Alone(Server):
 class InFront(Server):
     """watchcache in front of a kube-apiserver, with TLS. The writer speaks to the kube-apiserver."""
 
+    # What it has lost it hands on: the kube-apiserver remembers.
+    forgets = False
+
     def __init__(self, program, there, peers):
         super().__init__(program, there)
         etcd, peer, real, ours = (free_port() for _ in range(4))
@@ -170,6 +176,7 @@ class InFront(Server):
             "--service-account-signing-key-file=accounts.key", "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--endpoint-reconciler-type=none",
             "--disable-admission-plugins=ServiceAccount", "--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group", "--requestheader-uid-headers=X-Remote-Uid", "--requestheader-extra-headers-prefix=X-Remote-Extra-"))
+        self.etcd = Api(etcd)
         self.flags = self.flags_in_front(url, f"https://127.0.0.1:{real}", [f"--secure-port={ours}", *common], accounts)
         self.writer, self.ours = Api(real, there / "ca.crt"), Api(ours, there / "ca.crt")
         wait_for("the kube-apiserver is not ready", self.writer.is_ready)
@@ -194,6 +201,12 @@ class InFront(Server):
     def start(self):
         self.serve("--insecure-port=0", *self.flags)
         wait_for("the server is not ready", self.ours.is_ready)
+
+    def lose_history(self, change):
+        """Makes changes while this server does not run, and has etcd forget what was before the last one."""
+        change()
+        revision = self.etcd.done("POST", "/v3/kv/range", {"key": "AA=="})["header"]["revision"]
+        self.etcd.done("POST", "/v3/kv/compaction", {"revision": revision})
 
 
 class Replica(InFront):

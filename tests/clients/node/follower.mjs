@@ -70,7 +70,7 @@ function late() {
     const seen = [];
     const options = { resourceVersion: '1', timeoutSeconds: 5 };
     new k8s.Watch(config).watch(path, options, (type, object) => seen.push(type === 'ERROR' && object.code), (error) => {
-      check('410', seen[0] === 410 || error?.statusCode === 410 || `${seen} ${error}`);
+      check('410', seen[0] === 410 || error?.statusCode === 410 || `${seen.length} events, ${error}`);
       resolve();
     });
   });

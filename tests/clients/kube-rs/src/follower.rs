@@ -25,14 +25,23 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 async fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [kubeconfig, restricted, name, namespace] = &arguments[..] else { return Err("it takes KUBECONFIG RESTRICTED NAME NAMESPACE".into()) };
-    let client = client(kubeconfig).await?;
+    let client = Client::try_from(config(kubeconfig).await?)?;
+    // By default the client asks again after 429, 503 and 504, for minutes.
+    let mut once = config(kubeconfig).await?;
+    once.default_retry = false;
+    let hasty = Client::try_from(once)?;
     let (followed, own) = (Api::namespaced(client.clone(), namespace), Api::namespaced(client.clone(), name));
     let mut store = None;
     for word in std::io::stdin().lines() {
         match &*word? {
             "answers" => {
                 pages(&followed).await?;
-                refusals(&own, &client, name, restricted).await?;
+                refusals(&own).await?;
+                refused("429", 429, "TooManyRequests", Api::<Pod>::namespaced(hasty.clone(), name).evict("guarded", &EvictParams::default()).await);
+                if !restricted.is_empty() {
+                    let secrets: Api<Secret> = Api::namespaced(Client::try_from(config(restricted).await?)?, name);
+                    refused("403", 403, "Forbidden", secrets.list(&ListParams::default()).await);
+                }
                 applies(&own).await?;
             }
             "late" => late(&followed).await?,
@@ -45,8 +54,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-async fn client(kubeconfig: &str) -> Result<Client> {
-    Ok(Client::try_from(Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &KubeConfigOptions::default()).await?)?)
+async fn config(kubeconfig: &str) -> Result<Config> {
+    Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &KubeConfigOptions::default()).await?)
 }
 
 fn check(what: &str, held: bool, found: impl Debug) {
@@ -81,7 +90,7 @@ async fn pages(maps: &Api<ConfigMap>) -> Result<()> {
     }
 }
 
-async fn refusals(maps: &Api<ConfigMap>, client: &Client, namespace: &str, restricted: &str) -> Result<()> {
+async fn refusals(maps: &Api<ConfigMap>) -> Result<()> {
     let creating = PostParams::default();
     refused("404", 404, "NotFound", maps.get("missing").await);
     let stale = maps.create(&creating, &map("one", "1")?).await?;
@@ -89,12 +98,6 @@ async fn refusals(maps: &Api<ConfigMap>, client: &Client, namespace: &str, restr
     maps.patch("one", &PatchParams::default(), &Patch::Merge(json!({"data": {"b": "2"}}))).await?;
     refused("409 of what has changed", 409, "Conflict", maps.replace("one", &creating, &stale).await);
     refused("422", 422, "Invalid", maps.create(&creating, &map("Not_A_Name", "1")?).await);
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    refused("429", 429, "TooManyRequests", pods.evict("guarded", &EvictParams::default()).await);
-    if !restricted.is_empty() {
-        let secrets: Api<Secret> = Api::namespaced(self::client(restricted).await?, namespace);
-        refused("403", 403, "Forbidden", secrets.list(&ListParams::default()).await);
-    }
     Ok(())
 }
 
