@@ -3,8 +3,9 @@
 
     follow.py SERVER SUBJECT [--peers DIR] [--only LANGUAGE,…] [--add LANGUAGE=PROGRAM]… [--keep DIR]
 
-SUBJECT is `alone` (each client comes twice, without and with TLS), `replica` or `fed`: the last two want etcd and kube-apiserver in the folder --peers. What is made from
-registries is expected in target/clients (run.sh puts it there).
+SUBJECT is `alone` (each client comes twice, without and with TLS), `replica` or `fed`: the last two want etcd and kube-apiserver in the folder --peers. What clients are made
+of is got by install.sh; programs that are built otherwise come with --add: `go` (tests/clients/go/follower) and `kube-rs` (tests/clients/kube-rs). Needs what those need, and
+openssl.
 
 All followers, one for each client and door, live through the same: the server's restarts are shared. Each is a program that takes KUBECONFIG RESTRICTED NAME NAMESPACE,
 and words on its standard input; what it answers ends with a line `done`:
@@ -310,6 +311,7 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path, help="folder for logs and data, which stay")
     given = parser.parse_args()
     commands = {**COMMANDS, **{name: [command] for name, command in (one.split("=", 1) for one in given.add)}}
+    subprocess.run([HERE / "install.sh", "python", "node", "java", "client-java"], check=True)
     with tempfile.TemporaryDirectory() as there:
         there = given.keep or pathlib.Path(there)
         there.mkdir(exist_ok=True)
