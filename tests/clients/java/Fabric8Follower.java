@@ -4,8 +4,6 @@ import io.fabric8.kubernetes.api.model.ConfigMap;
 import io.fabric8.kubernetes.api.model.ConfigMapBuilder;
 import io.fabric8.kubernetes.api.model.ConfigMapList;
 import io.fabric8.kubernetes.api.model.ListOptionsBuilder;
-import io.fabric8.kubernetes.api.model.policy.v1.Eviction;
-import io.fabric8.kubernetes.api.model.policy.v1.EvictionBuilder;
 import io.fabric8.kubernetes.client.Config;
 import io.fabric8.kubernetes.client.ConfigBuilder;
 import io.fabric8.kubernetes.client.KubernetesClient;
@@ -84,10 +82,9 @@ class Fabric8Follower extends Follower {
     client.resource(stale).patch(PatchContext.of(PatchType.JSON_MERGE), "{\"data\": {\"b\": \"2\"}}");
     refused("409 of what has changed", 409, "Conflict", () -> client.resource(stale).lockResourceVersion().update());
     refused("422", 422, "Invalid", () -> map("Not_A_Name", "1").create());
-    // It answers 429 with false, after as many tries as it may make.
-    Eviction eviction = new EvictionBuilder().withNewMetadata().withName("guarded").withNamespace(name).endMetadata().build();
+    // It answers 429 with false, after as many tries as it may make. It evicts with policy/v1beta1.
     try (KubernetesClient hasty = client(new ConfigBuilder(config(kubeconfig)).withRequestRetryBackoffLimit(0).build())) {
-      check("429", !hasty.pods().inNamespace(name).withName("guarded").evict(eviction), "evicted");
+      check("429", !hasty.pods().inNamespace(name).withName("guarded").evict(), "evicted");
     }
     if (!restricted.isEmpty()) {
       try (KubernetesClient nobody = client(config(restricted))) {
