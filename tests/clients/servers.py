@@ -66,11 +66,15 @@ class Api:
             raise SystemExit(f"{method} {path}: {status} {answer}")
         return answer
 
-    def is_ready(self):
+    def succeeds(self, method, path, body=None):
+        """Whether a server that may still be away answers well."""
         try:
-            return self.ask("GET", "/readyz") == (200, "ok")
+            return self.ask(method, path, body)[0] == 200
         except (OSError, http.client.HTTPException):
             return False
+
+    def is_ready(self):
+        return self.succeeds("GET", "/readyz")
 
 
 def kubeconfig(server, user, **cluster):
@@ -169,6 +173,10 @@ class InFront(Server):
         url = f"http://127.0.0.1:{etcd}"
         self.beside.append(self.spawn("etcd", peers / "etcd", "--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls=http://127.0.0.1:{peer}",
                                       f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}", f"--initial-cluster=default=http://127.0.0.1:{peer}"))
+        self.etcd = Api(etcd)
+        # So that revision 1 is too old for the kube-apiserver, whose history begins where etcd is when it starts.
+        for _ in range(5):
+            wait_for("etcd takes nothing", lambda: self.etcd.succeeds("POST", "/v3/kv/put", {"key": "YQ==", "value": "YQ=="}))
         accounts = ["--service-account-key-file=accounts.pub", "--service-account-issuer=https://kubernetes.default.svc"]
         common = ["--bind-address=127.0.0.1", "--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--token-auth-file=tokens.csv"]
         self.beside.append(self.spawn(
@@ -176,7 +184,6 @@ class InFront(Server):
             "--service-account-signing-key-file=accounts.key", "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--endpoint-reconciler-type=none",
             "--disable-admission-plugins=ServiceAccount", "--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group", "--requestheader-uid-headers=X-Remote-Uid", "--requestheader-extra-headers-prefix=X-Remote-Extra-"))
-        self.etcd = Api(etcd)
         self.flags = self.flags_in_front(url, f"https://127.0.0.1:{real}", [f"--secure-port={ours}", *common], accounts)
         self.writer, self.ours = Api(real, there / "ca.crt"), Api(ours, there / "ca.crt")
         wait_for("the kube-apiserver is not ready", self.writer.is_ready)

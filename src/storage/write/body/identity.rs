@@ -277,7 +277,10 @@ mod tests {
         let taken = check(r#"{"kind":"Eviction","apiVersion":"policy/v1beta1"}"#, &eviction).expect("an Eviction");
         assert_eq!(taken["apiVersion"], "policy/v1");
         let other = r#"{"kind":"Eviction","apiVersion":"policy/v1alpha1"}"#;
-        assert!(refused(other, &eviction).ends_with(r#"no kind "Eviction" is registered for version "policy/v1alpha1" in scheme "pkg/runtime/scheme.go:111""#));
+        assert!(
+            refused(other, &eviction)
+                .ends_with(r#"no kind "Eviction" is registered for version "policy/v1alpha1" in scheme "pkg/runtime/scheme.go:111""#)
+        );
     }
 
     #[test]

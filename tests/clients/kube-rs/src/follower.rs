@@ -24,7 +24,9 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [kubeconfig, restricted, name, namespace] = &arguments[..] else { return Err("it takes KUBECONFIG RESTRICTED NAME NAMESPACE".into()) };
+    let [kubeconfig, restricted, name, namespace] = &arguments[..] else {
+        return Err("it takes KUBECONFIG RESTRICTED NAME NAMESPACE".into());
+    };
     let client = Client::try_from(config(kubeconfig).await?)?;
     // By default the client asks again after 429, 503 and 504, for minutes.
     let mut once = config(kubeconfig).await?;
@@ -37,7 +39,12 @@ async fn main() -> Result<()> {
             "answers" => {
                 pages(&followed).await?;
                 refusals(&own).await?;
-                refused("429", 429, "TooManyRequests", Api::<Pod>::namespaced(hasty.clone(), name).evict("guarded", &EvictParams::default()).await);
+                refused(
+                    "429",
+                    429,
+                    "TooManyRequests",
+                    Api::<Pod>::namespaced(hasty.clone(), name).evict("guarded", &EvictParams::default()).await,
+                );
                 if !restricted.is_empty() {
                     let secrets: Api<Secret> = Api::namespaced(Client::try_from(config(restricted).await?)?, name);
                     refused("403", 403, "Forbidden", secrets.list(&ListParams::default()).await);
