@@ -113,9 +113,7 @@ class OfficialFollower extends Follower {
   }
 
   void follow() {
-    // A watch is read for as long as it lasts.
-    ApiClient patient = client.setHttpClient(client.getHttpClient().newBuilder().readTimeout(java.time.Duration.ZERO).build());
-    var factory = new SharedInformerFactory(patient);
+    var factory = new SharedInformerFactory(client);
     informer =
         factory.sharedIndexInformerFor(
             asked ->
