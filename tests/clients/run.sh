@@ -2,9 +2,9 @@
 # run.sh SERVER [PART…]: curl and clients of other languages against the server, without and with TLS, and a browser on its page, without; a part is curl, python, node, java or
 # page, all without one; or operators: those that WATCHCACHE_OPERATORS names, programs that get a kubeconfig (tests/clients/go/operator).
 #
-# Each prints one line for each check. What the clients are made of comes from package registries into target/clients: nothing else is touched. Needs bash,
-# curl, openssl, python3, npm, a JDK of 17 or later, Maven and Chromium (CHROMIUM, or `chromium`); what cannot be had fails. The server is started twice on free ports of loopback: as README does,
-# and with --secure-port and --write-admin-kubeconfig.
+# Each prints one line for each check. What the clients are made of is got by install.sh. Needs bash, curl, openssl, python3, npm, a JDK of 17 or later, Maven and Chromium
+# (CHROMIUM, or `chromium`). The server is started twice on free ports of loopback: as README does, and with --secure-port and --write-admin-kubeconfig. Informers over many
+# objects, restarts and what a server refuses are follow.py's.
 set -euo pipefail
 server=$(realpath "$1")
 shift
@@ -18,43 +18,6 @@ end() {
   rm -rf "$dir"
 }
 trap end EXIT
-mkdir -p "$built"
-
-# --- what the clients are made of: installed anew only when the list of it has changed
-
-# fresh PART FILE…: whether the part was installed from these very files.
-fresh() { cat "${@:2}" | cmp -s - "$built/$1.from"; }
-installed() { cat "${@:2}" > "$built/$1.from"; }
-
-install_curl() { curl --version > /dev/null && openssl version > /dev/null; }
-install_python() {
-  fresh python "$here/python/requirements.txt" && return
-  rm -rf "$built/python" && python3 -m venv "$built/python" && "$built/python/bin/pip" install --quiet --no-compile --no-deps -r "$here/python/requirements.txt" &&
-    installed python "$here/python/requirements.txt"
-}
-install_node() {
-  local files=("$here/node/package.json" "$here/node/package-lock.json")
-  mkdir -p "$built/node" && cp "$here/node/checks.mjs" "$built/node"
-  fresh node "${files[@]}" && return
-  cp "${files[@]}" "$built/node" && (cd "$built/node" && npm ci --no-audit --no-fund --loglevel error) && installed node "${files[@]}"
-}
-install_page() {
-  local files=("$here/page/package.json" "$here/page/package-lock.json")
-  "${CHROMIUM:-chromium}" --version > /dev/null || return 1
-  mkdir -p "$built/page" && cp "$here/page/"*.mjs "$built/page"
-  fresh page "${files[@]}" && return
-  cp "${files[@]}" "$built/page" && (cd "$built/page" && npm ci --no-audit --no-fund --loglevel error) && installed page "${files[@]}"
-}
-install_java() {
-  fresh java "$here/java/pom.xml" && return
-  rm -rf "$built/java" && mvn --quiet --batch-mode --file "$here/java/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$built/java" &&
-    installed java "$here/java/pom.xml"
-}
-
-install_operators() {
-  local operator
-  for operator in $WATCHCACHE_OPERATORS; do [ -x "$operator" ] || { echo "$operator is not there" && return 1; }; done
-}
 
 # --- the servers
 
@@ -142,7 +105,7 @@ run_operators() {
   for operator in $WATCHCACHE_OPERATORS; do "$operator" "$1" || code=1; done
   return $code
 }
-run_java() { java -cp "$built/java/*" "$here/java/Checks.java" "$1"; }
+run_java() { java -cp "$built/java/*:$built/java-classes" Checks "$1"; }
 
 failed=0
 # all NAME KUBECONFIG PART…
@@ -154,13 +117,7 @@ all() {
   done
 }
 
-# They wait for the network more than they compute.
-installs=()
-for part in "$@"; do
-  ("install_$part" > "$dir/$part.log" 2>&1 && echo "-- $part is there after $SECONDS s" || { cat "$dir/$part.log" && exit 1; }) &
-  installs+=($!)
-done
-for install in "${installs[@]}"; do wait "$install"; done
+"$here/install.sh" "$@"
 mkdir "$dir/plain" "$dir/tls"
 
 port=$(free_port)

@@ -1,4 +1,4 @@
-// Checks.java KUBECONFIG: fabric8's `kubernetes-client`, one line for each check, exit status 1 when one fails. Run as a source file.
+// Checks.java KUBECONFIG: fabric8's `kubernetes-client`, one line for each check, exit status 1 when one fails.
 
 import io.fabric8.kubernetes.api.model.ConfigMap;
 import io.fabric8.kubernetes.api.model.ConfigMapBuilder;

@@ -151,7 +151,7 @@ fn built_in(expected: &Expected<'_>, (mut group, mut version): (String, String),
         expected.version.clone_into(&mut version);
     }
     let same_kind = kind == expected.kind;
-    if same_kind && group == expected.group && version == expected.version {
+    if same_kind && group == expected.group && (version == expected.version || is_taken_too(&group, &version, &kind)) {
         return Ok(());
     }
     let known = catalogue::is_built_in_kind(&group, &version, &kind);
@@ -165,6 +165,11 @@ fn built_in(expected: &Expected<'_>, (mut group, mut version): (String, String),
         format!(r#"no kind "{kind}" is registered for version "{}" in scheme "pkg/runtime/scheme.go:111""#, joined(&group, &version))
     };
     Err(Wrong { kind, version, why })
+}
+
+/// Whether a body may have this version besides the one that is served: clients still send Evictions of `policy/v1beta1`, whose fields are the same.
+fn is_taken_too(group: &str, version: &str, kind: &str) -> bool {
+    (group, version, kind) == ("policy", "v1beta1", "Eviction")
 }
 
 fn mismatch(found: &str, expected: &Expected<'_>) -> String {
@@ -262,6 +267,19 @@ mod tests {
         assert_eq!(
             refused(r#"{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v1"}"#, &hpa),
             "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)"
+        );
+    }
+
+    /// fabric8's client evicts so.
+    #[test]
+    fn an_eviction_may_be_of_the_version_before() {
+        let eviction = Expected { group: "policy", version: "v1", kind: "Eviction", custom: false, schema: None };
+        let taken = check(r#"{"kind":"Eviction","apiVersion":"policy/v1beta1"}"#, &eviction).expect("an Eviction");
+        assert_eq!(taken["apiVersion"], "policy/v1");
+        let other = r#"{"kind":"Eviction","apiVersion":"policy/v1alpha1"}"#;
+        assert!(
+            refused(other, &eviction)
+                .ends_with(r#"no kind "Eviction" is registered for version "policy/v1alpha1" in scheme "pkg/runtime/scheme.go:111""#)
         );
     }
 
