@@ -16,7 +16,7 @@ use super::{
     extras,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
-    open_watches::{Question, Watcher, shown},
+    open_watches::{Program, Question, Watcher, shown},
     partial,
     piece_body::{PieceBody, Pieces},
     resource::ResourceRequest,
@@ -167,7 +167,7 @@ impl Call<'_> {
         mut options: ListOptions,
         upgrade: Option<Upgrade>,
         rights: Option<Rights>,
-        agent: Box<str>,
+        program: Program,
     ) -> Response {
         let scope = self.scope(&options);
         let mut timer = self.resource.requests.request(Verb::Watch, scope);
@@ -196,7 +196,7 @@ impl Call<'_> {
         }
         let body = match watching {
             Ok(Watching::Stream(subscription)) => {
-                let listed = self.api.watches.open(self.watcher(&options, agent), &self.resource, &subscription);
+                let listed = self.api.watches.open(self.watcher(&options, program), &self.resource, &subscription);
                 WatchBody::stream(subscription, self.resource.clone(), &times, timer).listed(listed)
             }
             Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
@@ -219,7 +219,7 @@ impl Call<'_> {
     }
 
     /// Whose the watch is that this request begins.
-    fn watcher(&self, options: &ListOptions, agent: Box<str>) -> Watcher {
+    fn watcher(&self, options: &ListOptions, Program { agent, has_connection }: Program) -> Watcher {
         let (context, path) = (self.context, self.path);
         let of = |text: &Option<String>| shown(text.as_deref().unwrap_or(""));
         let form = match (self.form.shape, self.form.media) {
@@ -242,6 +242,7 @@ impl Call<'_> {
             user: context.user.clone(),
             impersonator: context.impersonator.as_ref().map(|impersonator| impersonator.user.clone()),
             conn: context.conn.clone(),
+            has_connection,
             question,
         }
     }

@@ -87,7 +87,7 @@ async fn cluster(api: &Arc<Api>, context: &Authorized) -> Result<Response, Statu
     Ok(json_of(context, answer.to_vec()))
 }
 
-/// Ends a watch, as if its time were over.
+/// Ends a watch, as if its time were over. One whose client does not read ends with its connection, if that is its own.
 fn cut(api: &Api, context: &Authorized, number: u64) -> Result<Response, Status> {
     let watch = api.watches.find(number).ok_or_else(|| no_watch(number))?;
     let by: &User = &context.user;
@@ -99,7 +99,7 @@ fn cut(api: &Api, context: &Authorized, number: u64) -> Result<Response, Status>
         "a watch was ended on request"
     );
     let told = watches::row(&watch);
-    watch.cut();
+    tokio::spawn(watch.end(api.watches.clone()));
     Ok(answered(context, &told))
 }
 

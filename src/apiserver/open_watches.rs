@@ -9,17 +9,21 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use dashmap::DashMap;
+use tokio::time::sleep;
 
 use super::conn::ConnInfo;
 use auth::User;
 use cache::dispatch::{Group, Phase, Subscription};
 use intern::{Interned, Interner};
 use registry::Resource;
+use server::CloseReason;
 
+/// How long a watch that is to end may take, until its connection does.
+const END_WITHIN: Duration = Duration::from_secs(2);
 /// Bytes of a text of a client that are shown: of its `User-Agent`, of a selector.
 const SHOWN_BYTES_MAX: usize = 256;
 
@@ -43,12 +47,22 @@ pub(super) struct Question {
     pub(super) form: &'static str,
 }
 
+/// The program that asks for a watch.
+pub(super) struct Program {
+    /// What it calls itself.
+    pub(super) agent: Box<str>,
+    /// Whether the watch has its connection for itself, as all have before HTTP/2.
+    pub(super) has_connection: bool,
+}
+
 /// Whose a watch is, and where it comes from.
 pub(super) struct Watcher {
     pub(super) user: Arc<User>,
     /// Who acts as that user.
     pub(super) impersonator: Option<Arc<User>>,
     pub(super) conn: Arc<ConnInfo>,
+    /// See [`Program`].
+    pub(super) has_connection: bool,
     pub(super) question: Question,
 }
 
@@ -59,6 +73,7 @@ pub(super) struct WatchRecord {
     pub(super) user: Arc<User>,
     pub(super) impersonator: Option<Arc<User>>,
     pub(super) conn: Arc<ConnInfo>,
+    has_connection: bool,
     pub(super) resource: Arc<Resource>,
     pub(super) question: Interned<Question>,
     /// Its group, which others keep.
@@ -94,7 +109,7 @@ pub(super) struct Listed {
 impl OpenWatches {
     /// Files a watch.
     pub(super) fn open(self: &Arc<Self>, watcher: Watcher, resource: &Arc<Resource>, subscription: &Subscription) -> Listed {
-        let Watcher { user, impersonator, conn, question } = watcher;
+        let Watcher { user, impersonator, conn, has_connection, question } = watcher;
         // `inflight` counts what it takes with the watch.
         let question = self.questions.intern(Cow::Owned(question), |_| Ok::<_, Infallible>(None)).unwrap_or_else(|never| match never {});
         let (group, seat) = subscription.place();
@@ -105,6 +120,7 @@ impl OpenWatches {
             user,
             impersonator,
             conn,
+            has_connection,
             resource: resource.clone(),
             question,
             group: Arc::downgrade(group),
@@ -148,8 +164,16 @@ impl WatchRecord {
         }
     }
 
-    /// Has it end as if its time were over: its client goes on where it was.
-    pub(super) fn cut(&self) {
+    /// Has it end as if its time were over, its client goes on where it was; or with its connection, if it cannot be told so because its client does not read.
+    pub(super) async fn end(self: Arc<Self>, watches: Arc<OpenWatches>) {
+        self.cut();
+        sleep(END_WITHIN).await;
+        if self.has_connection && watches.find(self.number).is_some() {
+            self.conn.seat.leave(CloseReason::Unread);
+        }
+    }
+
+    fn cut(&self) {
         self.is_cut.store(true, SeqCst);
         if let Some(group) = self.group.upgrade() {
             group.wake(self.seat);

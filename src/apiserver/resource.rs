@@ -9,7 +9,7 @@ use std::{
 
 use axum::{extract::Request, response::Response};
 use http::{
-    HeaderValue, Method, StatusCode,
+    HeaderValue, Method, StatusCode, Version,
     header::{USER_AGENT, WARNING},
 };
 use tokio::time::{Instant, timeout_at};
@@ -21,7 +21,7 @@ use super::{
     call::Call,
     context::Authorized,
     extras,
-    open_watches::shown,
+    open_watches::{Program, shown},
     parts::is_in_scope,
     path::ResourcePath,
     request_info::verb,
@@ -112,7 +112,10 @@ impl<'a> ResourceRequest<'a> {
             Ok(rights) => rights,
             Err(status) => return context.refused(&status),
         };
-        let agent = is_watch.then(|| shown(&String::from_utf8_lossy(request.headers().get(USER_AGENT).map_or(b"", HeaderValue::as_bytes))));
+        let program = is_watch.then(|| Program {
+            agent: shown(&String::from_utf8_lossy(request.headers().get(USER_AGENT).map_or(b"", HeaderValue::as_bytes))),
+            has_connection: request.version() == Version::HTTP_11,
+        });
         let upgrade = Upgrade::asked(&mut request);
         let asked = match (self.resource.served.is_custom(), is_watch) {
             (false, false) if path.name.is_some() => Asked::BuiltIn,
@@ -133,8 +136,8 @@ impl<'a> ResourceRequest<'a> {
             Err(message) => return context.refused(&Status::bad_request(message)),
         };
         // Boxed apart: as one future they would be 19 KB that every request of any kind carries about.
-        if let Some(agent) = agent {
-            Box::pin(call.watch(options, upgrade, rights, agent)).await
+        if let Some(program) = program {
+            Box::pin(call.watch(options, upgrade, rights, program)).await
         } else {
             Box::pin(call.list(&options)).await
         }

@@ -10,7 +10,7 @@ export const title = "Overview";
 
 const HOLDERS = {
   objects: "objects",
-  rings: "history: objects that events of the rings name, with those that are there anyway",
+  rings: "history: its events, with the objects that they name",
   groupLogs: "events that wait in groups of watches",
   compressedLists: "compressed pieces of lists",
   watches: "watches, as --watches-bytes-limit counts them",
@@ -22,7 +22,7 @@ const HOLDERS = {
 
 export function start(main, _, past) {
   const figures = facts();
-  const requests = plot("Requests a second", [{ title: "answered", tell: rate }, { title: "failed or refused", tell: rate }], rate);
+  const requests = plot("Requests a second", [{ title: "answered", tell: rate }, { title: "failed, refused or too old (410)", tell: rate }], rate);
   const events = plot("Events a second", [{ title: "received", tell: rate }, { title: "sent to watches", tell: rate }], rate);
   const age = plot("Behind", [{ title: "seconds", tell: seconds }], rate);
   const cpu = plot("CPU", [{ title: "cores", tell: cores }], cores);
@@ -68,12 +68,12 @@ export function start(main, _, past) {
         Watches: count(now.watches),
         Groups: count(now.groups),
         Connections: count(Object.values(now.connections).reduce((a, b) => a + b, 0)),
-        "Watches cut": count(now.counters.watchesCut),
+        "Watches cut (too slow)": count(now.counters.watchesCut),
         "Watches too old (410)": count(now.counters.watchesTooOld),
         Server: now.role,
         Version: `${now.version} (${now.commit.slice(0, 10)})`,
-      }, { State: now.ready ? "well" : "bad" });
-      const failed = (one) => one.counters.requests.failed + one.counters.requests.tooMany;
+      }, { State: now.ready ? "well" : "bad", "Behind by": now.behind ? "bad" : "" });
+      const failed = (one) => one.counters.requests.failed + one.counters.requests.tooMany + one.counters.requests.gone + one.counters.watchesTooOld;
       requests.show(past.rates((one) => one.counters.requests.all, failed));
       events.show(past.rates((one) => one.counters.eventsReceived, (one) => one.counters.eventsSent));
       age.show(past.values((one) => one.ageSeconds));

@@ -19,25 +19,25 @@ export function start(main, parameters) {
     key: name,
     columns: [
       { title: "resource", sort: "name", cell: (row) => row.name },
-      { title: "versions", cell: (row) => row.versions.join(", ") + (row.converted ? " (converted)" : "") },
+      { title: "watches", hint: "open watches; the link shows them", sort: "watches", number: true, cell: watched },
+      { title: "410", hint: "lists and watches from a revision that history no longer reaches back to", sort: "gone", number: true, cell: (row) => count(row.counters.requests.gone + row.counters.watchesTooOld) },
+      { title: "cut", hint: "watches that ended because they were slower than history is long", number: true, cell: (row) => count(row.counters.watchesCut) },
+      { title: "resume from", hint: "the oldest revision that a watch can go on from", number: true, cell: (row) => plain(row.ring.floor) },
+      { title: "oldest event", hint: "for how long a client may be away", number: true, cell: (row) => seconds(row.ring.oldestAgeSeconds) },
+      { title: "history: events", sort: "ringEvents", number: true, cell: (row) => count(row.ring.events) },
+      { title: "history: size", sort: "ringBytes", number: true, cell: (row) => bytes(row.ring.bytes) },
+      { title: "events/s in", sort: "eventsReceived", number: true, cell: (row) => rate(row.received) },
+      { title: "events/s out", hint: "sent to watches", sort: "eventsSent", number: true, cell: (row) => rate(row.sent) },
+      { title: "requests/s", sort: "requests", number: true, cell: (row) => rate(row.asked) },
+      { title: "lists: memory", hint: "lists that memory has answered", sort: "lists", number: true, cell: (row) => count(row.counters.listsFromMemory) },
+      { title: "lists: etcd", hint: "lists that etcd was asked for", number: true, cell: (row) => count(row.counters.listsFromEtcd) },
       { title: "objects", sort: "objects", number: true, cell: (row) => count(row.objects) },
       { title: "size", sort: "bytes", number: true, cell: (row) => bytes(row.bytes) },
       { title: "revision", number: true, cell: (row) => plain(row.revision) },
-      { title: "age", number: true, cell: (row) => seconds(row.ageSeconds) },
-      { title: "history: events", sort: "ringEvents", number: true, cell: (row) => count(row.ring.events) },
-      { title: "history: size", sort: "ringBytes", number: true, cell: (row) => bytes(row.ring.bytes) },
-      { title: "resume from", number: true, cell: (row) => plain(row.ring.floor) },
-      { title: "oldest event", number: true, cell: (row) => seconds(row.ring.oldestAgeSeconds) },
-      { title: "watches", sort: "watches", number: true, cell: (row) => count(row.watches) },
-      { title: "groups", sort: "groups", number: true, cell: (row) => count(row.groups) },
-      { title: "events/s in", sort: "eventsReceived", number: true, cell: (row) => rate(row.received) },
-      { title: "events/s out", sort: "eventsSent", number: true, cell: (row) => rate(row.sent) },
-      { title: "requests/s", sort: "requests", number: true, cell: (row) => rate(row.asked) },
-      { title: "lists: memory", sort: "lists", number: true, cell: (row) => count(row.counters.listsFromMemory) },
-      { title: "lists: etcd", number: true, cell: (row) => count(row.counters.listsFromEtcd) },
-      { title: "410", sort: "gone", number: true, cell: (row) => count(row.counters.requests.gone + row.counters.watchesTooOld) },
-      { title: "cut", number: true, cell: (row) => count(row.counters.watchesCut) },
-      { title: "indexes", long: true, cell: (row) => row.indexes.join(", ") },
+      { title: "age", hint: "how old what memory has may be", number: true, cell: (row) => seconds(row.ageSeconds) },
+      { title: "groups", hint: "watches that ask for the same share one", sort: "groups", number: true, cell: (row) => count(row.groups) },
+      { title: "versions", cell: (row) => row.versions.join(", ") + (row.converted ? " (converted)" : "") },
+      { title: "indexes", hint: "labels and fields that selectors ask for often", long: true, cell: (row) => row.indexes.join(", ") },
       { title: "state", sort: "handedOn", long: true, cell: (row) => mark(state(row)) },
     ],
     told(answer) {
@@ -58,6 +58,11 @@ export function start(main, parameters) {
   }
 
   return resources;
+}
+
+function watched(row) {
+  const open = count(row.watches);
+  return row.watches ? element("a", { href: `#watches?filter=${encodeURIComponent(row.name.split(".")[0])}`, "data-mark": open, "aria-label": `${open} watches of ${row.name}` }, open) : open;
 }
 
 function state(row) {

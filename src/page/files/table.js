@@ -13,12 +13,12 @@ function write(cell, value) {
   }
 }
 
-// `columns`: { title, sort, number, long, cell(row) }, where a cell is a text or an element. `sorted(name)`: somebody wants this order.
+// `columns`: { title, hint, sort, number, long, cell(row) }, where a cell is a text or an element, and a hint what a pointer is told. `sorted(name)`: somebody wants this order.
 export function table(caption, columns, key, sorted) {
   const label = element("caption", {}, caption);
   const heads = columns.map((column) => {
     const inside = column.sort && sorted ? element("button", { type: "button", onclick: () => sorted(column.sort) }, column.title) : column.title;
-    return element("th", { scope: "col", class: column.number ? "number" : undefined }, inside);
+    return element("th", { scope: "col", class: column.number ? "number" : undefined, title: column.hint }, inside);
   });
   const body = element("tbody");
   const known = new Map();
@@ -65,8 +65,8 @@ export function turned(sort, name, numbers) {
 
 // Buttons that go through a long list.
 export function pager(moved) {
-  const before = element("button", { type: "button", onclick: () => moved(-1) }, "Back");
-  const after = element("button", { type: "button", onclick: () => moved(1) }, "On");
+  const before = element("button", { type: "button", onclick: () => moved(-1) }, "Previous");
+  const after = element("button", { type: "button", onclick: () => moved(1) }, "Next");
   const where = element("span", { class: "quiet" });
   return {
     node: element("div", { class: "tools" }, before, after, where),

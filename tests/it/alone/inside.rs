@@ -138,6 +138,14 @@ async fn a_watch_that_nobody_reads_is_behind() -> Outcome {
         seen += usize::from(timeout(SOON, watch.next_line()).await??.ok_or("the watch has ended")?.len() > 400_000);
     }
     until(&client, &target, |answer| answer["items"][0]["lag"]["events"] == 0).await?;
+    for nth in 40..80 {
+        let body = json!({"metadata": {"name": format!("m{nth}")}, "data": {"text": "x".repeat(400_000)}});
+        asked(&client, ("POST", MAPS), Some(&body), 201).await?;
+    }
+    let shown = until(&client, &target, |answer| answer["items"][0]["lag"]["atMost"] == true).await?;
+    // It cannot be told that it ends: its connection ends.
+    asked(&client, ("DELETE", &format!("{API}/watches/{}", shown["items"][0]["id"])), None, 200).await?;
+    until(&client, &target, |answer| answer["open"] == 0).await?;
     Ok(())
 }
 
