@@ -164,6 +164,9 @@ check("watches: that is told", await until(async () => (await text("main p[role=
 // The history of what was written at the beginning may be gone by now: there is much load.
 await put("shown", body("shown", "first"));
 await put("shown", body("shown", "second"));
+// History is memory's, which hears of a write a moment later.
+const written_at = Number((await json(`${server}/api/v1/namespaces/default/configmaps/shown`)).metadata.resourceVersion);
+check("history has the last write", await until(async () => (await json(`${api}/history/api/v1/namespaces/default/configmaps/shown`)).items[0]?.revision === written_at || written_at));
 check("an object comes", await visit("#object?path=/api/v1/namespaces/default/configmaps/shown", async () => (await all(".diff .added")).length > 0));
 const difference = [...(await all(".diff .removed")), ...(await all(".diff .added"))];
 check("object: the difference is shown", (difference.some((line) => line.includes('- ') && line.includes('"value": "first"')) && difference.some((line) => line.includes('"value": "second"'))) || difference);
