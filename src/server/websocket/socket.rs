@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes};
 use http2::Tokens;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 use super::{
@@ -30,6 +30,10 @@ const READ_BYTES: usize = 512;
 
 /// How long after the watch's deadline a client that does not read may still hold its connection.
 const LAST_WRITE: Duration = Duration::from_secs(1);
+
+/// How long a connection is open at least before the server closes it, though all events are sent: a client that hears of the end before it has set up what it
+/// hears it with may wait for ever (fabric8 7.4 on Vert.x does). Such a client closes by itself when it reads an `ERROR`.
+const OPEN_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// How long a client may take to read the close frame and to close in turn. The connection ends without it too; but a socket that is closed with unread
 /// bytes is reset, and the close frame may be lost.
@@ -65,6 +69,8 @@ async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Box<dyn Events>, pay
     let (mut pings, began) = (Tokens::default(), Instant::now());
     let until = events.deadline() + LAST_WRITE;
     let mut client = Client::new(&mut from);
+    // When to close, after the last event.
+    let mut close_at = None;
     let code = loop {
         // One of them at a time: a client whose socket is full is not read, and nothing is taken from the watch for it.
         let sent = tokio::select! {
@@ -81,14 +87,18 @@ async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Box<dyn Events>, pay
                 // A client that is gone may still read.
                 Ok(Said::End) | Err(_) => break NORMAL,
             },
-            next = poll_fn(|cx| events.poll_next(cx)) => match next {
+            () = sleep_until(close_at.unwrap_or(began)), if close_at.is_some() => break NORMAL,
+            next = poll_fn(|cx| events.poll_next(cx)), if close_at.is_none() => match next {
                 // What comes late, because the machine stood still, may take as long as what came in time.
                 Some(events) => {
                     let until = until.max(Instant::now() + LAST_WRITE);
                     let _held = info.unread.add(events.iter().map(Bytes::len).sum());
                     send(&mut to, events.iter().flat_map(|event| payload.frame(event)).collect(), until).await
                 }
-                None => break NORMAL,
+                None => {
+                    close_at = Some(began + OPEN_AT_LEAST);
+                    Ok(())
+                }
             },
         };
         if sent.is_err() {

@@ -1,7 +1,10 @@
 //! Watches through WebSockets (spec list-watch §4.10): handshakes, frames and ends as kube-apiserver 1.36.3 has them. The tables are its answers; the live
 //! case of the same name asks it again.
 
-use std::{fmt::Write, time::Duration};
+use std::{
+    fmt::Write,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use futures_util::{StreamExt, future::join_all};
@@ -275,6 +278,25 @@ async fn sockets_are_those_of_kube_apiserver() -> Outcome {
     expect_added(&mut socket).await?;
     socket.raw(&[0x81, 1, b'x']).await?;
     assert_eq!(socket.rest().await?.iter().map(show).collect::<Vec<_>>(), ["close 1002"]);
+    Ok(())
+}
+
+/// A client that is told of the end before it can hear anything may wait for ever: what ends at once is closed a second later, unless the client closes first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ends_at_once_is_not_closed_at_once() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    prepare(&client).await?;
+    let not_shown = [("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")];
+    let began = Instant::now();
+    let mut socket = client.socket(&target(BY_NAME), &not_shown).await?.opened()?;
+    socket.send(0x89, b"heard").await?;
+    assert_eq!(socket.rest().await?.iter().map(show).collect::<Vec<_>>(), ["pong heard", "close 1000"]);
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+    let mut socket = client.socket(&target(BY_NAME), &not_shown).await?.opened()?;
+    socket.send(0x88, b"\x03\xe8").await?;
+    assert_eq!(socket.rest().await?.iter().map(show).collect::<Vec<_>>(), ["close 1000"]);
     Ok(())
 }
 
