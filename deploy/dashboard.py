@@ -153,9 +153,12 @@ def panel(number, place, title, what, unit, targets, kind="timeseries"):
     body = {"id": number, "type": kind, "title": title, "description": what, "datasource": SOURCE, "gridPos": place}
     body["fieldConfig"] = {"defaults": defaults, "overrides": []}
     if kind == "stat":
-        body["options"] = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "graphMode": "area", "colorMode": "value"}
+        body["options"] = {
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "graphMode": "area", "colorMode": "value", "justifyMode": "auto", "orientation": "auto",
+            "textMode": "auto", "wideLayout": True, "showPercentChange": False, "percentChangeColorMode": "standard",
+        }
     else:
-        body["options"] = {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}}
+        body["options"] = {"legend": {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []}, "tooltip": {"mode": "multi", "sort": "desc"}}
     body["targets"] = [
         {"refId": chr(ord("A") + at), "datasource": SOURCE, "expr": expression, "legendFormat": legend or "__auto", "instant": kind == "stat", "range": kind != "stat"}
         for at, (legend, expression) in enumerate(targets)
@@ -190,7 +193,7 @@ def dashboard():
         "uid": "watchcache", "title": "watchcache", "tags": ["kubernetes", "watchcache"], "schemaVersion": 39, "version": 1, "editable": True, "graphTooltip": 1,
         "time": {"from": "now-1h", "to": "now"}, "refresh": "30s", "timezone": "", "annotations": {"list": []}, "links": [],
         "templating": {"list": [
-            {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}, "hide": 0},
+            {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {"text": "default", "value": "default"}, "hide": 0},
             variable("job", "Job", "label_values(watchcache_build_info, job)"),
             variable("instance", "Server", 'label_values(watchcache_build_info{job=~"$job"}, instance)'),
             variable("resource", "Resource", f"label_values(apiserver_resource_objects{{{HERE}}}, resource)", allValue=".*"),
