@@ -18,7 +18,7 @@ use http_body::{Body, Frame};
 use server::{LongRunning, heads::Held, websocket};
 use tokio::time::{Instant, Sleep};
 
-use super::{authorize::Rights, inflight::OpenWatch, open_watches::Listed, status::Status};
+use super::{authorize::Rights, expired_watches::Lateness, inflight::OpenWatch, open_watches::Listed, status::Status};
 use auth::access::{Permission, Refused, about};
 use cache::dispatch::{Step, Subscription};
 use codec::{Encoder, Unencodable, append};
@@ -277,6 +277,7 @@ impl WatchBody {
             true => self.resource.metrics.terminated_watchers.inc(),
             false => self.resource.metrics.watches_too_old.inc(),
         }
+        self.listed.iter().for_each(|listed| listed.expired(Lateness { seen, floor, was_open: self.found }));
         self.fail(ReadError::WatchExpired { asked: seen, floor }, pending)
     }
 

@@ -16,7 +16,7 @@ use super::{
     extras,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
-    open_watches::{Program, Question, Watcher, shown},
+    open_watches::{Program, Question, WatchClient, Watcher, shown},
     partial,
     piece_body::{PieceBody, Pieces},
     resource::ResourceRequest,
@@ -30,6 +30,7 @@ use model::Object;
 use offload::run_on_thread;
 use registry::representation::{self, Representation};
 use storage::read::{
+    failure::ReadError,
     options::ListOptions,
     plan::Refusal,
     serve::{List, Watching},
@@ -199,7 +200,12 @@ impl Call<'_> {
                 let listed = self.api.watches.open(self.watcher(&options, program), &self.resource, &subscription);
                 WatchBody::stream(subscription, self.resource.clone(), &times, timer).listed(listed)
             }
-            Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
+            Ok(Watching::Failed(error)) => {
+                if let ReadError::WatchExpired { asked, floor } = error {
+                    self.api.watches.came_too_late(self.watcher(&options, program), &self.resource, (asked, floor));
+                }
+                WatchBody::failed(error, self.resource.clone(), &times, timer)
+            }
             Err(error) => return self.failed(&self.status(error), &mut timer),
         };
         let body = match rights {
@@ -238,13 +244,12 @@ impl Call<'_> {
             field_selector: shown(&options.field_selector),
             form,
         };
-        Watcher {
+        let client = WatchClient {
             user: context.user.clone(),
             impersonator: context.impersonator.as_ref().map(|impersonator| impersonator.user.clone()),
             conn: context.conn.clone(),
-            has_connection,
-            question,
-        }
+        };
+        Watcher { client, has_connection, question }
     }
 
     /// Spec list-watch §4.6: absent or 0 is random between the least and twice the least; a negative one ends at once.

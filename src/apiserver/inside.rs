@@ -3,6 +3,7 @@
 //! Nothing is gathered before somebody asks. What is gathered is shared by all who ask within a second (`shared`); figures are those of `/metrics`.
 
 mod cluster;
+mod expired;
 mod history;
 mod overview;
 mod paging;
@@ -34,7 +35,7 @@ pub use path::InsidePath;
 use shared::SharedAnswers;
 
 /// The paths of the API, in the words that it uses for itself.
-const PATHS: [&str; 5] = ["overview", "resources", "watches", "history", "cluster"];
+const PATHS: [&str; 6] = ["overview", "resources", "watches", "expired-watches", "history", "cluster"];
 
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -68,6 +69,7 @@ pub(super) async fn serve(api: &Arc<Api>, context: &Authorized, path: &InsidePat
         InsidePath::Overview => overview(api, context).await,
         InsidePath::Resources => resources::serve(api, context, query).await,
         InsidePath::Watches => watches::serve(api, context, query).await,
+        InsidePath::ExpiredWatches => expired::serve(api, context, query).await,
         InsidePath::Watch(number) => watches::one(api, *number).map(|watch| answered(context, &watch)),
         InsidePath::Cluster if cluster::is_there(api) => cluster(api, context).await,
         InsidePath::Cluster => Err(Status::not_found_generic()),
@@ -93,7 +95,7 @@ fn cut(api: &Api, context: &Authorized, number: u64) -> Result<Response, Status>
     let by: &User = &context.user;
     tracing::info!(
         watch = number,
-        user = watch.user.name,
+        user = watch.client.user.name,
         by = by.name,
         resource = watch.resource.served.resource,
         "a watch was ended on request"

@@ -20,6 +20,7 @@ mod context;
 mod cors;
 mod created;
 mod discovery;
+mod expired_watches;
 mod extras;
 mod failure;
 pub mod guard;

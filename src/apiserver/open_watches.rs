@@ -15,10 +15,14 @@ use std::{
 use dashmap::DashMap;
 use tokio::time::sleep;
 
-use super::conn::ConnInfo;
+use super::{
+    conn::ConnInfo,
+    expired_watches::{ExpiredWatches, Lateness},
+};
 use auth::User;
 use cache::dispatch::{Group, Phase, Subscription};
 use intern::{Interned, Interner};
+use model::Revision;
 use registry::Resource;
 use server::CloseReason;
 
@@ -33,6 +37,8 @@ pub struct OpenWatches {
     next: AtomicU64,
     open: DashMap<u64, Arc<WatchRecord>>,
     questions: Arc<Interner<Question>>,
+    /// Those that were answered 410.
+    pub(super) expired: ExpiredWatches,
 }
 
 /// What a watch asks for, and what its client calls itself.
@@ -56,11 +62,16 @@ pub(super) struct Program {
 }
 
 /// Whose a watch is, and where it comes from.
-pub(super) struct Watcher {
+pub(super) struct WatchClient {
     pub(super) user: Arc<User>,
     /// Who acts as that user.
     pub(super) impersonator: Option<Arc<User>>,
     pub(super) conn: Arc<ConnInfo>,
+}
+
+/// A client, and what it watches.
+pub(super) struct Watcher {
+    pub(super) client: WatchClient,
     /// See [`Program`].
     pub(super) has_connection: bool,
     pub(super) question: Question,
@@ -70,9 +81,7 @@ pub(super) struct Watcher {
 pub(super) struct WatchRecord {
     pub(super) number: u64,
     pub(super) since: SystemTime,
-    pub(super) user: Arc<User>,
-    pub(super) impersonator: Option<Arc<User>>,
-    pub(super) conn: Arc<ConnInfo>,
+    pub(super) client: WatchClient,
     has_connection: bool,
     pub(super) resource: Arc<Resource>,
     pub(super) question: Interned<Question>,
@@ -109,17 +118,15 @@ pub(super) struct Listed {
 impl OpenWatches {
     /// Files a watch.
     pub(super) fn open(self: &Arc<Self>, watcher: Watcher, resource: &Arc<Resource>, subscription: &Subscription) -> Listed {
-        let Watcher { user, impersonator, conn, has_connection, question } = watcher;
+        let Watcher { client, has_connection, question } = watcher;
         // `inflight` counts what it takes with the watch.
-        let question = self.questions.intern(Cow::Owned(question), |_| Ok::<_, Infallible>(None)).unwrap_or_else(|never| match never {});
+        let question = self.intern(question);
         let (group, seat) = subscription.place();
         let number = self.next.fetch_add(1, Relaxed) + 1;
         let record = Arc::new(WatchRecord {
             number,
             since: SystemTime::now(),
-            user,
-            impersonator,
-            conn,
+            client,
             has_connection,
             resource: resource.clone(),
             question,
@@ -134,6 +141,16 @@ impl OpenWatches {
         });
         self.open.insert(number, record.clone());
         Listed { record, watches: self.clone() }
+    }
+
+    /// Notes a watch that is answered 410 where it begins.
+    pub(super) fn came_too_late(&self, watcher: Watcher, resource: &Resource, (seen, floor): (Revision, Revision)) {
+        let late = Lateness { seen, floor, was_open: false };
+        self.expired.note(&watcher.client, resource, self.intern(watcher.question), late);
+    }
+
+    fn intern(&self, question: Question) -> Interned<Question> {
+        self.questions.intern(Cow::Owned(question), |_| Ok::<_, Infallible>(None)).unwrap_or_else(|never| match never {})
     }
 
     /// Returns the open watches, in no order.
@@ -169,7 +186,7 @@ impl WatchRecord {
         self.cut();
         sleep(END_WITHIN).await;
         if self.has_connection && watches.find(self.number).is_some() {
-            self.conn.seat.leave(CloseReason::Unread);
+            self.client.conn.seat.leave(CloseReason::Unread);
         }
     }
 
@@ -195,6 +212,12 @@ impl Listed {
         record.seen.store(seen.0, Relaxed);
         record.fell_behind.store(fell_behind, Relaxed);
         record.events.store(record.events.load(Relaxed) + events as u64, Relaxed);
+    }
+
+    /// Notes that it is answered 410.
+    pub(super) fn expired(&self, late: Lateness) {
+        let record = &*self.record;
+        self.watches.expired.note(&record.client, &record.resource, record.question.clone(), late);
     }
 
     /// Notes bytes that are sent.

@@ -45,6 +45,7 @@ const FILES: &[File] = files![
     "overview.js" SCRIPT,
     "resources.js" SCRIPT,
     "watches.js" SCRIPT,
+    "expired.js" SCRIPT,
     "object.js" SCRIPT,
     "cluster.js" SCRIPT,
     "diff.js" SCRIPT,

@@ -75,6 +75,7 @@ fn tree(api: &Api) -> Value {
             "eventsSent": sent,
             "watchesCut": cut,
             "watchesTooOld": too_old,
+            "watchesExpired": api.watches.expired.total(),
             "handedOnSeconds": api.upstream.as_ref().map(|_| api.metrics.handed_on_times().iter().map(|times| times.sum).sum::<f64>()),
             "cpuSeconds": api.metrics.cpu_seconds(),
         },

@@ -23,6 +23,8 @@ pub enum InsidePath {
     Resources,
     /// `…/watches`
     Watches,
+    /// `…/expired-watches`
+    ExpiredWatches,
     /// `…/watches/N`
     Watch(u64),
     /// `…/cluster`
@@ -47,6 +49,7 @@ impl InsidePath {
                 "/overview" => Self::Overview,
                 "/resources" => Self::Resources,
                 "/watches" => Self::Watches,
+                "/expired-watches" => Self::ExpiredWatches,
                 "/cluster" => Self::Cluster,
                 rest => Self::Watch(rest.strip_prefix("/watches/")?.parse().ok()?),
             });
@@ -89,6 +92,8 @@ mod tests {
             ("watchcache/api/v1/overview", Some(InsidePath::Overview)),
             ("watchcache/api/v1/overview/", None),
             ("watchcache/api/v1/cluster", Some(InsidePath::Cluster)),
+            ("watchcache/api/v1/expired-watches", Some(InsidePath::ExpiredWatches)),
+            ("watchcache/api/v1/expired-watches/7", None),
             ("watchcache/api/v1/watches/7", Some(InsidePath::Watch(7))),
             ("watchcache/api/v1/watches/-7", None),
             ("watchcache/api/v1/watches/", None),

@@ -1,6 +1,6 @@
 //! The open watches, a page of them: who watches what, from where, and how far each is.
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Instant};
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use super::{
     super::{
         api::Api,
         context::Authorized,
-        open_watches::{WatchRecord, shown},
+        open_watches::{Question, WatchRecord, shown},
         status::Status,
     },
     json_of, no_watch,
@@ -54,32 +54,28 @@ fn tree(api: &Api, paging: &Paging) -> Value {
 }
 
 fn is_found(watch: &WatchRecord, paging: &Paging) -> bool {
-    let (served, asked) = (&watch.resource.served, &watch.question);
-    let texts: [&str; 8] = [
-        &watch.user.name,
-        &asked.agent,
-        &served.resource,
-        &served.group,
-        &asked.namespace,
-        &asked.name,
-        &asked.label_selector,
-        &asked.field_selector,
-    ];
-    paging.finds(texts.into_iter()) || paging.finds(std::iter::once(&*watch.conn.peer.to_string()))
+    let served = &watch.resource.served;
+    contains(paging, &watch.question, [&watch.client.user.name, &served.resource, &served.group], watch.client.conn.peer)
+}
+
+/// Whether what a watch asks for, who asks and for which resource contain what is looked for.
+pub(super) fn contains(paging: &Paging, asked: &Question, texts: [&str; 3], peer: SocketAddr) -> bool {
+    let asked: [&str; 5] = [&asked.agent, &asked.namespace, &asked.name, &asked.label_selector, &asked.field_selector];
+    paging.finds(texts.into_iter().chain(asked)) || paging.finds(std::iter::once(&*peer.to_string()))
 }
 
 fn key<'w>(watch: &'w WatchRecord, sort: &str) -> Key<'w> {
     Key::Text(match sort {
-        "user" => Cow::Borrowed(&watch.user.name),
+        "user" => Cow::Borrowed(&watch.client.user.name),
         "agent" => Cow::Borrowed(&watch.question.agent),
-        "address" => Cow::Owned(watch.conn.peer.to_string()),
+        "address" => Cow::Owned(watch.client.conn.peer.to_string()),
         "resource" => Cow::Owned(format!("{}.{}", watch.resource.served.resource, watch.resource.served.group)),
         "since" => return Key::Number(millis(watch.since)),
         // Those of which it is not known how far they are come with the slowest.
         "lag" => return Key::Number(lag(watch).map_or(u64::MAX, |lag| lag.events as u64)),
         "events" => return Key::Number(watch.progress().events),
         "bytes" => return Key::Number(watch.progress().bytes),
-        "unread" => return Key::Number(watch.conn.unread.held() as u64),
+        "unread" => return Key::Number(watch.client.conn.unread.held() as u64),
         "fellBehind" => return Key::Number(u64::from(watch.progress().fell_behind)),
         "revision" => return Key::Number(watch.progress().seen),
         _ => return Key::Number(watch.number),
@@ -120,6 +116,14 @@ fn lag(watch: &WatchRecord) -> Option<Lag> {
     }
 }
 
+/// Returns the name of a listener.
+pub(super) fn listener(kind: ListenerKind) -> &'static str {
+    match kind {
+        ListenerKind::Plain => "plain",
+        ListenerKind::Secure => "TLS",
+    }
+}
+
 /// Returns a watch as it is told.
 pub(super) fn row(watch: &WatchRecord) -> Value {
     let (served, asked, progress) = (&watch.resource.served, &watch.question, watch.progress());
@@ -131,11 +135,11 @@ pub(super) fn row(watch: &WatchRecord) -> Value {
     };
     json!({
         "id": watch.number,
-        "user": shown(&watch.user.name),
-        "impersonator": watch.impersonator.as_ref().map(|user| shown(&user.name)),
+        "user": shown(&watch.client.user.name),
+        "impersonator": watch.client.impersonator.as_ref().map(|user| shown(&user.name)),
         "agent": &*asked.agent,
-        "address": watch.conn.peer.to_string(),
-        "listener": match watch.conn.listener { ListenerKind::Plain => "plain", ListenerKind::Secure => "TLS" },
+        "address": watch.client.conn.peer.to_string(),
+        "listener": listener(watch.client.conn.listener),
         "group": served.group,
         "version": served.version,
         "resource": served.resource,
@@ -150,7 +154,7 @@ pub(super) fn row(watch: &WatchRecord) -> Value {
         "lag": lag(watch).map(|lag| json!({ "events": lag.events, "atMost": lag.is_at_most, "seconds": lag.seconds })),
         "events": progress.events,
         "bytes": progress.bytes,
-        "connectionUnreadBytes": watch.conn.unread.held(),
+        "connectionUnreadBytes": watch.client.conn.unread.held(),
         "fellBehind": progress.fell_behind,
     })
 }

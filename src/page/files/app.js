@@ -7,11 +7,14 @@ import { lines } from "./server.js";
 import * as overview from "./overview.js";
 import * as resources from "./resources.js";
 import * as watches from "./watches.js";
+import * as expired from "./expired.js";
 import * as object from "./object.js";
 import * as tail from "./tail.js";
 import * as cluster from "./cluster.js";
 
-const VIEWS = { overview, resources, watches, object, tail, cluster };
+const VIEWS = { overview, resources, watches, expired, object, tail, cluster };
+// Those that are shown when there is something in them.
+const HIDDEN = new Set(["expired", "cluster"]);
 const RETRY_FROM = 1000;
 const RETRY_TO = 30000;
 const RETRY_AT_END = 1000;
@@ -26,7 +29,7 @@ let view = null;
 for (const [name, { title }] of Object.entries(VIEWS)) {
   const link = element("a", { href: `#${name}` }, title);
   links.set(name, link);
-  document.getElementById("views").append(element("li", { hidden: name === "cluster" }, link));
+  document.getElementById("views").append(element("li", { hidden: HIDDEN.has(name) }, link));
 }
 
 // `#watches?filter=x` is the view of watches, with these parameters.
@@ -90,6 +93,7 @@ async function follow() {
         wait = RETRY_FROM;
         past.add(now);
         links.get("cluster").parentNode.hidden = !now.upstream && !now.host;
+        links.get("expired").parentNode.hidden = !now.counters.watchesExpired;
         if (!now.ready) tell("not ready", "bad");
         else if (now.behind) tell(`behind by ${seconds(now.ageSeconds)}`, "bad");
         else tell("ready", "well");

@@ -9,6 +9,14 @@ export const title = "Watches";
 
 const NUMBERS = new Set(["since", "lag", "events", "bytes", "unread", "fellBehind", "revision", "id"]);
 
+// What of a resource a watch asks for.
+export function scope(row) {
+  const parts = [row.name || row.namespace ? [row.namespace, row.name].filter(Boolean).join("/") : "everything"];
+  if (row.labelSelector) parts.push("; labels ", row.labelSelector);
+  if (row.fieldSelector) parts.push("; fields ", row.fieldSelector);
+  return mark(...parts);
+}
+
 export function start(main, parameters) {
   const question = element("p");
   const yes = element("button", { type: "button" }, "End it");
@@ -41,13 +49,6 @@ export function start(main, parameters) {
     told: ({ items, open, total }) => ({ items, caption: open === total ? `${count(open)} watches are open` : `${count(open)} watches are open, ${count(total)} of them match` }),
   });
   fill(main, element("h2", {}, "Watches"), watches.nodes, dialog);
-
-  function scope(row) {
-    const parts = [row.name || row.namespace ? [row.namespace, row.name].filter(Boolean).join("/") : "everything"];
-    if (row.labelSelector) parts.push("; labels ", row.labelSelector);
-    if (row.fieldSelector) parts.push("; fields ", row.fieldSelector);
-    return mark(...parts);
-  }
 
   function sure(row) {
     fill(question, "End watch ", String(row.id), " of ", foreign(row.user), ` on ${row.resource}? It ends as if its time were over: its client goes on where it was.`);

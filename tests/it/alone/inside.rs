@@ -333,5 +333,16 @@ async fn who_comes_too_late_is_counted() -> Outcome {
     assert_eq!(line["object"]["code"], 410, "{line}");
     until(&client, &format!("{API}/overview"), |overview| overview["counters"]["watchesTooOld"] == 1).await?;
     assert!((metric(&client, "watchcache_watches_too_old_total", "resource=\"configmaps\"").await? - 1.0).abs() < 0.1);
+    let expired = get(&client, &format!("{API}/expired-watches")).await?;
+    let one = &expired["items"][0];
+    assert_eq!(
+        (&expired["ever"], &expired["total"], &one["resource"], &one["namespace"], &one["when"]),
+        (&json!(1), &json!(1), &json!("configmaps"), &json!("default"), &json!("beginning")),
+        "{expired}"
+    );
+    let (seen, floor) = (one["revision"].as_u64().ok_or("no revision")?, one["floor"].as_u64().ok_or("no floor")?);
+    assert!(seen.to_string() == from && floor > seen && one["missed"] == floor - seen, "{one}");
+    assert_eq!(get(&client, &format!("{API}/expired-watches?filter=nobody")).await?["total"], 0);
+    assert_eq!(get(&client, &format!("{API}/overview")).await?["counters"]["watchesExpired"], 1);
     Ok(())
 }
