@@ -272,11 +272,6 @@ impl WatchBody {
     }
 
     fn expire(&mut self, seen: Revision, floor: Revision, pending: &mut Pending) -> Poll<bool> {
-        // kube-apiserver counts those that were too slow, not those that came too late.
-        match self.found {
-            true => self.resource.metrics.terminated_watchers.inc(),
-            false => self.resource.metrics.watches_too_old.inc(),
-        }
         self.listed.iter().for_each(|listed| listed.expired(Lateness { seen, floor, was_open: self.found }));
         self.fail(ReadError::WatchExpired { asked: seen, floor }, pending)
     }
@@ -367,9 +362,6 @@ impl WatchBody {
             WatchSource::Over => return Poll::Ready(false),
             WatchSource::Failed(_) => {
                 let WatchSource::Failed(error) = std::mem::replace(&mut this.source, WatchSource::Over) else { unreachable!("just seen") };
-                if matches!(error, ReadError::WatchExpired { .. }) {
-                    this.resource.metrics.watches_too_old.inc();
-                }
                 return this.fail(error, pending);
             }
         };

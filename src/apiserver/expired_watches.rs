@@ -43,6 +43,12 @@ pub(super) struct ExpiredWatch {
     /// Group, version and name of its resource.
     pub(super) resource: [Box<str>; 3],
     pub(super) question: Interned<Question>,
+    pub(super) late: Lateness,
+}
+
+/// Where a watch was, and where history began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lateness {
     /// What it had seen, or said that it had.
     pub(super) seen: Revision,
     /// What history reached back to.
@@ -51,20 +57,24 @@ pub(super) struct ExpiredWatch {
     pub(super) was_open: bool,
 }
 
-/// Where a watch was, and where history began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lateness {
-    pub(super) seen: Revision,
-    pub(super) floor: Revision,
-    pub(super) was_open: bool,
+impl Lateness {
+    /// Returns by how many revisions it came too late.
+    pub(super) fn missed(self) -> u64 {
+        self.floor.0.saturating_sub(self.seen.0)
+    }
 }
 
 impl ExpiredWatches {
-    /// Notes one. The oldest makes room for it.
+    /// Counts one, and notes it. The oldest makes room for it.
     pub(super) fn note(&self, client: &WatchClient, resource: &Resource, question: Interned<Question>, late: Lateness) {
+        // kube-apiserver counts those that were too slow, not those that came too late.
+        match late.was_open {
+            true => resource.metrics.terminated_watchers.inc(),
+            false => resource.metrics.watches_too_old.inc(),
+        }
         let served = &resource.served;
-        let watch = ExpiredWatch {
-            number: 0,
+        let numbered = |number| ExpiredWatch {
+            number,
             at: SystemTime::now(),
             user: shown(&client.user.name),
             impersonator: client.impersonator.as_ref().map(|user| shown(&user.name)),
@@ -72,17 +82,15 @@ impl ExpiredWatches {
             listener: client.conn.listener,
             resource: [&served.group, &served.version, &served.resource].map(|text| text.as_str().into()),
             question,
-            seen: late.seen,
-            floor: late.floor,
-            was_open: late.was_open,
+            late,
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.total += 1;
-        let number = kept.total;
+        let watch = numbered(kept.total);
         if kept.latest.len() == KEPT_MAX {
             kept.latest.pop_front();
         }
-        kept.latest.push_back(ExpiredWatch { number, ..watch });
+        kept.latest.push_back(watch);
     }
 
     /// Returns how many there were, and the latest of them, the oldest first.

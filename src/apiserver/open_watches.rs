@@ -143,7 +143,7 @@ impl OpenWatches {
         Listed { record, watches: self.clone() }
     }
 
-    /// Notes a watch that is answered 410 where it begins.
+    /// Counts and notes a watch that is answered 410 where it begins.
     pub(super) fn came_too_late(&self, watcher: Watcher, resource: &Resource, (seen, floor): (Revision, Revision)) {
         let late = Lateness { seen, floor, was_open: false };
         self.expired.note(&watcher.client, resource, self.intern(watcher.question), late);
@@ -214,7 +214,7 @@ impl Listed {
         record.events.store(record.events.load(Relaxed) + events as u64, Relaxed);
     }
 
-    /// Notes that it is answered 410.
+    /// Counts and notes that it is answered 410.
     pub(super) fn expired(&self, late: Lateness) {
         let record = &*self.record;
         self.watches.expired.note(&record.client, &record.resource, record.question.clone(), late);

@@ -48,15 +48,10 @@ fn key<'w>(watch: &'w ExpiredWatch, sort: &str) -> Key<'w> {
         "address" => Cow::Owned(watch.address.to_string()),
         "resource" => Cow::Owned(format!("{resource}.{group}")),
         "at" => return Key::Number(millis(watch.at)),
-        "revision" => return Key::Number(watch.seen.0),
-        "missed" => return Key::Number(missed(watch)),
+        "revision" => return Key::Number(watch.late.seen.0),
+        "missed" => return Key::Number(watch.late.missed()),
         _ => return Key::Number(watch.number),
     })
-}
-
-/// Returns by how many revisions it came too late.
-fn missed(watch: &ExpiredWatch) -> u64 {
-    watch.floor.0.saturating_sub(watch.seen.0)
 }
 
 fn row(watch: &ExpiredWatch) -> Value {
@@ -77,9 +72,9 @@ fn row(watch: &ExpiredWatch) -> Value {
         "labelSelector": &*asked.label_selector,
         "fieldSelector": &*asked.field_selector,
         "form": asked.form,
-        "revision": watch.seen.0,
-        "floor": watch.floor.0,
-        "missed": missed(watch),
-        "when": if watch.was_open { "open" } else { "beginning" },
+        "revision": watch.late.seen.0,
+        "floor": watch.late.floor.0,
+        "missed": watch.late.missed(),
+        "when": if watch.late.was_open { "open" } else { "beginning" },
     })
 }

@@ -1,9 +1,9 @@
 // Whose watches were answered 410, and by how much each came too late.
 
-import { element, fill, mark } from "./dom.js";
+import { element, fill } from "./dom.js";
 import { count, date, plain } from "./format.js";
 import { list } from "./list.js";
-import { scope } from "./watches.js";
+import { WHAT, WHOSE } from "./watches.js";
 
 export const title = "Too late";
 
@@ -17,15 +17,12 @@ export function start(main, parameters) {
     key: (row) => row.id,
     columns: [
       { title: "at", sort: "at", cell: (row) => date(row.at) },
-      { title: "user", sort: "user", long: true, cell: (row) => mark(row.user, row.impersonator && [", by ", row.impersonator]) },
-      { title: "agent", sort: "agent", long: true, cell: (row) => mark(row.agent) },
-      { title: "resource", sort: "resource", cell: (row) => `${row.resource}${row.group ? `.${row.group}` : ""} ${row.version}` },
+      ...WHOSE,
       { title: "had seen", hint: "the revision that it wanted to go on from", sort: "revision", number: true, cell: (row) => plain(row.revision) },
       { title: "history from", hint: "the oldest revision that it could have gone on from", number: true, cell: (row) => plain(row.floor) },
       { title: "missed", hint: "revisions between the two", sort: "missed", number: true, cell: (row) => count(row.missed) },
       { title: "when", cell: (row) => (row.when === "open" ? "while open: it was slow, or history was lost" : "when it began") },
-      { title: "scope", hint: "the namespace or name, and selectors", long: true, cell: scope },
-      { title: "address", sort: "address", cell: (row) => row.address },
+      ...WHAT,
     ],
     told: ({ items, ever, kept, total }) => ({ items, caption: `${count(ever)} watches were answered 410${ever > kept ? `, the last ${count(kept)} are kept` : ""}${total < kept ? `, ${count(total)} of them match` : ""}` }),
   });

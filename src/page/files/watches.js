@@ -10,12 +10,24 @@ export const title = "Watches";
 const NUMBERS = new Set(["since", "lag", "events", "bytes", "unread", "fellBehind", "revision", "id"]);
 
 // What of a resource a watch asks for.
-export function scope(row) {
+function scope(row) {
   const parts = [row.name || row.namespace ? [row.namespace, row.name].filter(Boolean).join("/") : "everything"];
   if (row.labelSelector) parts.push("; labels ", row.labelSelector);
   if (row.fieldSelector) parts.push("; fields ", row.fieldSelector);
   return mark(...parts);
 }
+
+// The columns that tell whose a watch is,
+export const WHOSE = [
+  { title: "user", sort: "user", long: true, cell: (row) => mark(row.user, row.impersonator && [", by ", row.impersonator]) },
+  { title: "agent", sort: "agent", long: true, cell: (row) => mark(row.agent) },
+  { title: "resource", sort: "resource", cell: (row) => `${row.resource}${row.group ? `.${row.group}` : ""} ${row.version}` },
+];
+// and what it asks for, and from where.
+export const WHAT = [
+  { title: "scope", hint: "the namespace or name, and selectors", long: true, cell: scope },
+  { title: "address", sort: "address", cell: (row) => row.address },
+];
 
 export function start(main, parameters) {
   const question = element("p");
@@ -29,16 +41,13 @@ export function start(main, parameters) {
     key: (row) => row.id,
     columns: [
       { title: "number", sort: "id", number: true, cell: (row) => plain(row.id) },
-      { title: "user", sort: "user", long: true, cell: (row) => mark(row.user, row.impersonator && [", by ", row.impersonator]) },
-      { title: "agent", sort: "agent", long: true, cell: (row) => mark(row.agent) },
-      { title: "resource", sort: "resource", cell: (row) => `${row.resource}${row.group ? `.${row.group}` : ""} ${row.version}` },
+      ...WHOSE,
       { title: "state", hint: "initial: the objects that are there; replaying: from history; live: as it happens", cell: (row) => row.phase },
       { title: "events to come", hint: "events that have happened and were not sent to it", sort: "lag", number: true, cell: (row) => (row.lag ? `${row.lag.atMost && row.lag.events ? "≤ " : ""}${count(row.lag.events)}` : "–") },
       { title: "behind", hint: "how old the oldest of them is", number: true, cell: (row) => (row.lag ? seconds(row.lag.seconds) : "–") },
       { title: "unread", hint: "bytes that its client has not read, of all streams of its connection", sort: "unread", number: true, cell: (row) => bytes(row.connectionUnreadBytes) },
       { title: "fell behind", hint: "how often it was so slow that it went back to history", sort: "fellBehind", number: true, cell: (row) => count(row.fellBehind) },
-      { title: "scope", hint: "the namespace or name, and selectors", long: true, cell: scope },
-      { title: "address", sort: "address", cell: (row) => row.address },
+      ...WHAT,
       { title: "since", sort: "since", cell: (row) => date(row.since) },
       { title: "form", hint: "how its events are written", cell: (row) => row.form },
       { title: "revision", hint: "everything up to here was sent", sort: "revision", number: true, cell: (row) => plain(row.revision) },
