@@ -240,13 +240,13 @@ impl Shared {
     /// whose patch of these is another one.
     async fn unblock(&self, item: &Item<'_>) -> Result<bool, WriteError> {
         let says_all = item.resource.served.is_custom();
+        let is_wrong = |blocks: Option<bool>| blocks == Some(true) || (says_all && blocks.is_none());
         let unblocked = |metadata: &Value| {
             let mut all = metadata["ownerReferences"].as_array()?.clone();
-            let is_wrong = |entry: &&mut Value| entry["blockOwnerDeletion"] == true || (says_all && entry["blockOwnerDeletion"].is_null());
-            let count = all.iter_mut().filter(is_wrong).map(|entry| entry["blockOwnerDeletion"] = false.into()).count();
+            let wrong = all.iter_mut().filter(|entry| is_wrong(entry["blockOwnerDeletion"].as_bool()));
+            let count = wrong.map(|entry| entry["blockOwnerDeletion"] = false.into()).count();
             (count > 0).then(|| json!({"ownerReferences": all}))
         };
-        let is_wrong = |blocks: Option<bool>| blocks == Some(true) || (says_all && blocks.is_none());
         let changes = item.metadata.owner_references.iter().any(|reference| is_wrong(reference.block_owner_deletion));
         if changes {
             self.change(item.resource, item.object, unblocked).await?;
