@@ -120,7 +120,10 @@ fn coerce_head(embedded: EmbeddedMut<'_>, unknown: &mut typed::Unknown) -> Resul
     }
     let sent = (!metadata.is_object()).then(|| metadata.clone());
     match typed::conform_metadata_at(metadata, &at("metadata")) {
-        Ok(found) => unknown.extend(found),
+        Ok(found) => {
+            unknown.extend(found);
+            metadata.as_object_mut().into_iter().for_each(metadata::normalize);
+        }
         Err(typed::WrongType(why)) => return Err(refused("metadata", sent.as_ref().unwrap_or(metadata), &why)),
     }
     Ok(())
@@ -243,6 +246,25 @@ mod tests {
         let kept = json!({"kind": "K", "metadata": {"name": "x"}, "spec": {"kind": "a", "inner": {"kind": "P", "metadata": {"name": "y"}, "spec": {"n": 1}}}});
         let unknown = ["spec.a", "spec.inner.more", "zz", "spec.inner.metadata.odd"].map(str::to_owned).to_vec();
         assert_eq!(coerced(&sent), Ok((kept, unknown)));
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn the_metadata_of_an_object_inside_is_as_go_prints_it() {
+        let no_owner = json!({"ownerReferences": [{"apiVersion": "", "kind": "", "name": "", "uid": ""}]});
+        for (sent, kept) in [
+            (json!({"ownerReferences": [{"zz": 1}]}), no_owner.clone()),
+            (json!({"ownerReferences": [null]}), no_owner),
+            (json!({"managedFields": [{"manager": "", "operation": "", "time": null}]}), json!({"managedFields": [{}]})),
+            (
+                json!({"managedFields": [{"manager": "m", "subresource": "", "fieldsV1": {}}]}),
+                json!({"managedFields": [{"manager": "m", "fieldsV1": {}}]}),
+            ),
+            (json!({"generation": 0, "deletionGracePeriodSeconds": 0}), json!({"deletionGracePeriodSeconds": 0})),
+        ] {
+            let (made, _) = coerced(&json!({"spec": {"inner": {"metadata": sent}}})).expect("metadata");
+            assert_eq!(made.pointer("/spec/inner/metadata"), Some(&kept));
+        }
     }
 
     /// As with a definition that v1beta1 has made.

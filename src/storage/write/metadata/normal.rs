@@ -18,6 +18,8 @@ pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     finalizers.for_each(null_is_text);
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten();
     owners.for_each(normalize_owner);
+    let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten();
+    entries.filter_map(Value::as_object_mut).for_each(|entry| entry.retain(|_, value| !(value.is_null() || value == "")));
     metadata.retain(|member, value| !(value.is_null() || OBJECT_META.contains(&&**member) && is_empty(member, value)));
 }
 
