@@ -259,7 +259,10 @@ class Cases:
         if "properties" in schema and self.maybe(0.7):
             made["spec"] = self.value(schema["properties"]["spec"], wrong)
         if self.maybe(0.3):
-            made["metadata"] = self.one({}, None, {"labels": {"a": "b"}}, {"name": "x", "namespace": "n", "odd": 1}, {"creationTimestamp": None, "finalizers": []}, {"annotations": {"a": ""}, "ownerReferences": [{"zz": 1}]})
+            made["metadata"] = self.one(
+                {}, None, {"labels": {"a": "b"}}, {"name": "x", "namespace": "n", "odd": 1}, {"creationTimestamp": None, "finalizers": []},
+                {"annotations": {"a": ""}, "ownerReferences": [{"zz": 1}]}, {"labels": {"a": None}, "ownerReferences": [None, {"kind": "", "name": "x", "controller": None}]},
+                {"generation": 0, "managedFields": [{"manager": "", "time": None, "fieldsV1": {"f:b": {}, "f:a": {}}}, {}]})
         if self.maybe(wrong):
             name = self.one("apiVersion", "kind", "metadata")
             made[name] = self.one("", "a/b/c", "-x", 1, None, {}, {"name": "A/b"}, {"labels": {"-": "x"}}, {"namespace": "N_"}, {"generation": -1})
