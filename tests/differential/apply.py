@@ -329,6 +329,8 @@ class Sequence:
         for share, entries in [(0.1, []), (0.05, [{}]), (0.05, [{"manager": "x", "operation": "Bad"}])]:
             if self.maybe(share):
                 metadata["managedFields"] = entries
+        if metadata.get("managedFields") and self.maybe(0.05):
+            self.one(*metadata["managedFields"]).update(self.one({"manager": "m" * 129}, {"manager": "é\u200bx"}, {"manager": "ü"}, {"subresource": "s" * 257}))
         if self.maybe(0.2):
             metadata.pop("managedFields", None)
         return changed

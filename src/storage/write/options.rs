@@ -134,7 +134,7 @@ impl WriteOptions {
             }
             _ => {}
         }
-        wrong.extend(wrong_manager(text("fieldManager")));
+        wrong.extend(wrong_manager("fieldManager", text("fieldManager")));
         let dry_run = options.get("dryRun").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         wrong.extend(wrong_dry_run(dry_run));
         let validation = match text("fieldValidation") {
@@ -154,12 +154,12 @@ impl WriteOptions {
     }
 }
 
-/// Each unprintable character is reported with the whole manager, which may have as many of them as the head of a request has bytes.
-fn wrong_manager(manager: &str) -> impl Iterator<Item = FieldError> {
-    let too_long = (manager.len() > MANAGER_BYTES_MAX).then(|| FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
-    let unprintable = manager.char_indices().filter(|(_, c)| !printable(*c)).map(|(at, c)| {
+/// What is wrong with the name of a manager. Each unprintable character is reported with the whole name, which may have as many of them as a request has bytes.
+pub(super) fn wrong_manager(field: &str, manager: &str) -> impl Iterator<Item = FieldError> {
+    let too_long = (manager.len() > MANAGER_BYTES_MAX).then(|| FieldError::too_long(field, MANAGER_BYTES_MAX));
+    let unprintable = manager.char_indices().filter(|(_, c)| !printable(*c)).map(move |(at, c)| {
         let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
-        FieldError::invalid("fieldManager", &manager.into(), &why)
+        FieldError::invalid(field, &manager.into(), &why)
     });
     too_long.into_iter().chain(unprintable).take_while(told())
 }

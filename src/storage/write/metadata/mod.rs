@@ -1,6 +1,7 @@
 //! Names and ObjectMeta of what is written: normal form and validation (spec api-surface §5.4, §6.1).
 
 mod finalizers;
+mod managed_fields;
 mod name;
 mod normal;
 mod owners;
@@ -89,6 +90,7 @@ fn wrong_object(metadata: &Map<String, Value>, namespaced: bool, rule: NameRule)
     wrong.extend(wrong_maps(metadata));
     wrong.extend(owners::wrong(metadata));
     wrong.extend(finalizers::wrong(metadata));
+    wrong.extend(managed_fields::wrong(metadata));
     wrong
 }
 

@@ -119,6 +119,21 @@ fn owners_that_stand_twice_go() {
     assert!(dedup_owners(&mut empty, Found::Sent).is_some_and(|warning| warning.ends_with("observed: u, ")), "what is left away is empty");
 }
 
+/// Each was sent to a kube-apiserver, in an object whose owner they are or inside of one.
+#[test]
+fn managers_have_names_that_can_be_printed() {
+    let check = |member: &str, value: &str| {
+        created(json!({"managedFields": [{"operation": "Apply"}, {"operation": "Update", member: value}]}), &CONFIG_MAPS)
+    };
+    let wrong = |member: &str, why: &str| format!("metadata.managedFields[1].{member}: {why}");
+    assert_eq!(check("manager", &"m".repeat(128)), FINE);
+    assert_eq!(check("manager", &"m".repeat(129)), wrong("manager", "Too long: may not be more than 128 bytes"));
+    assert_eq!(check("manager", "é\u{200b}x"), wrong("manager", r#"Invalid value: "é\u200bx": invalid character U+200B (at position 2)"#));
+    assert_eq!(check("subresource", &"s".repeat(257)), wrong("subresource", "Too long: may not be more than 256 bytes"));
+    assert_eq!(check("operation", ""), wrong("operation", r#"Invalid value: "": must be `Apply` or `Update`"#));
+    assert_eq!(check("fieldsType", "X"), wrong("fieldsType", r#"Invalid value: "X": must be `FieldsV1`"#));
+}
+
 #[test]
 fn finalizers_are_qualified_or_standard() {
     let check = |names: Value, rules| created(json!({"finalizers": names}), rules);
