@@ -101,7 +101,7 @@ CLEAN_UP_BUGS = [
     ("a change of owners is not looked at", "src/controllers/garbage.rs", "if is_changed && self.is_complete && !", "if is_changed && !BUG && self.is_complete && !", GRAPHS),
     ("a definition that is gone is waited for", "src/controllers/garbage.rs", "left.is_served = false;", "left.is_served = BUG;", ["--story", "definition_goes"]),
     ("what is let go wakes nobody who waits", "src/controllers/garbage.rs", "for reference in unblocked(&old, &new) {", "for reference in unblocked(&old, &new).filter(|_| !BUG) {",
-     GRAPHS),
+     ["--story", "foreground_blocks"]),
     ("everything else goes while there are Pods", "src/controllers/namespace_deletion/content.rs", "if left.objects > 0 {\n            // The", "if left.objects > 0 && !BUG {\n            // The",
      ["--story", "namespace_with_pods"]),
     ("a namespace goes before its content", "src/controllers/namespace_deletion.rs", "if estimate > 0 {", "if estimate > 0 && !BUG {", ["--story", "namespace_with_finalizers"]),

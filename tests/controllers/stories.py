@@ -204,7 +204,7 @@ def jobs(server):
 
 
 def foreground_blocks(server):
-    """Who is waited for: dependents that block, and no others; what owns itself waits for ever."""
+    """Who is waited for: dependents that block, and no others, until they block no more; what owns itself waits for ever."""
     maps = f"{CORE}/default/configmaps"
     seen = []
     for name, blocks in [("blocks", True), ("passes", False), ("untold", None)]:
@@ -223,6 +223,15 @@ def foreground_blocks(server):
         server.gone(f"{maps}/{name}-held")
         server.deleted(f"{maps}/{name}-other")
         server.gone(f"{maps}/{name}-two")
+    for name in ["freed", "left"]:
+        top = server.made(maps, named(f"{name}-top"))
+        server.made(maps, named(f"{name}-held", [owner(top, blockOwnerDeletion=True)], ["ex.io/hold"]))
+        server.deleted(f"{maps}/{name}-top", "Foreground")
+        server.until(f"{maps}/{name}-held", lambda found: "deletionTimestamp" in found["metadata"])
+        server.patched(f"{maps}/{name}-held", {"metadata": {"ownerReferences": [owner(top, blockOwnerDeletion=False)] if name == "freed" else None}})
+        server.gone(f"{maps}/{name}-top")
+        server.patched(f"{maps}/{name}-held", {"metadata": {"finalizers": None}})
+        server.gone(f"{maps}/{name}-held")
     for propagation in ["Background", "Orphan", "Foreground"]:
         own = server.made(maps, named("self"))
         server.patched(f"{maps}/self", {"metadata": {"ownerReferences": [owner(own, blockOwnerDeletion=True)]}})
