@@ -199,7 +199,7 @@ fn wrong_api_version(value: &Value) -> Option<String> {
 }
 
 fn wrong_kind(value: &Value) -> Option<String> {
-    let kind = value.as_str()?;
+    let Some(kind) = value.as_str() else { return Some("must be a string".to_owned()) };
     if kind.is_empty() {
         return Some("must not be empty".to_owned());
     }
@@ -307,6 +307,12 @@ mod tests {
         let told = |sent: Value| joined(&wrong_inside(Some(&schema()), Part::Main, None, &inner(sent)));
         assert_eq!(told(json!({})), "[spec.inner.apiVersion: Required value, spec.inner.kind: Required value]");
         assert_eq!(told(json!({"apiVersion": "v1", "kind": "P", "metadata": {"namespace": "n"}})), "[]");
+        // As an apply may have made it.
+        let nulls = told(json!({"apiVersion": null, "kind": null}));
+        assert_eq!(
+            nulls,
+            "[spec.inner.apiVersion: Invalid value: null: must be a string, spec.inner.kind: Invalid value: null: must be a string]"
+        );
         let wrong = told(json!({"apiVersion": "a/b/c", "kind": "-", "metadata": {"name": "a/b"}}));
         for part in [
             r#"spec.inner.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c"#,
