@@ -119,7 +119,7 @@ fn owners_that_stand_twice_go() {
     assert!(dedup_owners(&mut empty, Found::Sent).is_some_and(|warning| warning.ends_with("observed: u, ")), "what is left away is empty");
 }
 
-/// Each was sent to a kube-apiserver, in an object whose owner they are or inside of one.
+/// Names and subresources were sent to a kube-apiserver with an object, the empty operation with one inside of it; the type of fields was not.
 #[test]
 fn managers_have_names_that_can_be_printed() {
     let check = |member: &str, value: &str| {
