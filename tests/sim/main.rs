@@ -8,6 +8,9 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+// The name that other rooms know it by.
+extern crate watchcache_cache as cache;
+
 mod client;
 mod random;
 mod truth;
