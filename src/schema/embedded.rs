@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::{HEAD, Schema, node::Node};
 
+const METADATA: &str = "metadata";
+
 /// The path of a value, as field paths print it: a property behind a dot, a key of a map in brackets.
 #[derive(Debug, Default)]
 pub(crate) struct Path(String);
@@ -86,7 +88,8 @@ impl Schema {
 }
 
 impl Schema {
-    /// Calls `with` for each object inside of a default, which it may change.
+    /// Calls `with` for each object inside of a default, which it may change; for a default inside of the metadata of such an object with an object around it. A default that
+    /// is not there any more then is none.
     pub fn each_embedded_in_defaults_mut(&mut self, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
         if self.root.has.embedded && self.root.has.defaults {
             walk_defaults(&mut self.root, with);
@@ -103,7 +106,30 @@ fn walk_defaults(node: &mut Node, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
         debug_assert!(walked.is_ok(), "nothing ends it");
         node.default = Some(default);
     }
+    if node.embedded
+        && let Some((_, metadata)) = node.properties.iter_mut().find(|(name, _)| &**name == METADATA)
+    {
+        walk_head_defaults(metadata, &mut vec![METADATA.into()], with);
+    }
     node.all_mut().into_iter().for_each(|node| walk_defaults(node, with));
+}
+
+/// The defaults of a property at this path in an object inside of another, and of what is below it.
+fn walk_head_defaults(node: &mut Node, path: &mut Vec<Box<str>>, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
+    node.default = node.default.take().and_then(|default| left_of(*default, path, with)).map(Box::new);
+    for (name, property) in &mut node.properties {
+        path.push(name.clone());
+        walk_head_defaults(property, path, with);
+        path.pop();
+    }
+}
+
+/// What is left of a value at this path in an object.
+fn left_of(value: Value, path: &[Box<str>], with: &mut dyn FnMut(EmbeddedMut<'_>)) -> Option<Value> {
+    let around = |inner: Value, name: &Box<str>| Value::Object(Map::from_iter([(String::from(&**name), inner)]));
+    let mut object = path.iter().rev().fold(value, around);
+    with(EmbeddedMut { path: "", members: object.as_object_mut()? });
+    path.iter().try_fold(object, |mut object, name| object.as_object_mut()?.remove(&**name))
 }
 
 fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Embedded<'_>) -> Result<(), E>) -> Result<(), E> {
@@ -182,6 +208,24 @@ mod tests {
         let mut object = json!({});
         schema.set_defaults(&mut object);
         assert_eq!(object, json!({"a": {"e": {"kind": "K", "met": "e"}}, "b": {"e": {}}}));
+    }
+
+    #[test]
+    fn defaults_in_the_metadata_of_one_are_met_inside_of_it() {
+        let metadata = json!({"default": {"name": "n", "odd": 1}, "properties": {"name": {"default": "m"}, "odd": {"default": 1},
+            "labels": {"properties": {"a": {"default": "b"}}}}});
+        let tree = json!({"properties": {"e": {"x-kubernetes-embedded-resource": true, "properties": {"metadata": metadata}}}});
+        let mut schema = Schema::of_tree(&tree).expect("a schema");
+        schema.each_embedded_in_defaults_mut(&mut |embedded| {
+            drop(embedded.members["metadata"].as_object_mut().map(|inner| inner.remove("odd")))
+        });
+        for (sent, shown) in
+            [(json!({}), json!({"name": "n"})), (json!({"metadata": {"labels": {}}}), json!({"name": "m", "labels": {"a": "b"}}))]
+        {
+            let mut object = json!({"e": sent});
+            schema.set_defaults(&mut object);
+            assert_eq!(object["e"]["metadata"], shown);
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{
     WriteRequest, Writer, Written, body::Expected, created_by_update, custom::Judge, decode::DecodedBody, failure::WriteError, is_heavy,
-    is_large_patch, is_of, managed::FieldManager, metadata::Found, new_by_update, options::FieldValidation, patch_request::PatchKind,
-    strategy::Part, transaction::ReadFrom, tree, updated, written,
+    is_large_patch, is_of, managed::FieldManager, may_create, metadata::Found, new_by_update, options::FieldValidation,
+    patch_request::PatchKind, strategy::Part, transaction::ReadFrom, tree, updated, written,
 };
 use go::yaml::reader;
 
@@ -87,6 +87,9 @@ impl Writer {
                     return Err(WriteError::Conflict { of: target.subject(), why });
                 }
                 is_of(target, &mut object, Found::Patched, warnings)?;
+                if current.is_none() {
+                    may_create(target, &target.name)?;
+                }
                 request.approve(&object, shown.as_deref())?;
                 match current {
                     Some(current) => updated(target, Judge::by(schema), request.part, current, object, warnings),

@@ -42,6 +42,11 @@ pub(super) async fn asked(client: &Client, request: &Request<'_>) -> io::Result<
     }
 }
 
+/// Gets from a kube-apiserver, which answers 429 while a definition's cache is not there yet.
+pub(super) async fn fetched(client: &Client, target: &str) -> io::Result<Answer> {
+    asked(client, &Request { method: "GET", target, body: None }).await
+}
+
 async fn post(client: Client, path: String, object: Value) -> Result<(), Box<dyn std::error::Error>> {
     let body = object.to_string();
     let answer = asked(&client, &Request { method: "POST", target: &path, body: Some(body.as_bytes()) }).await?;

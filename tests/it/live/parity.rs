@@ -141,8 +141,8 @@ async fn list(tally: &mut Tally, ours: &Client, theirs: &Client, path: &str) -> 
     let mut last = None;
     for _ in 0..TRIES {
         // A consistent read takes their cache to etcd's revision, where ours is already.
-        theirs.fetch(&newest).await?;
-        let (left, right) = (ours.fetch(&any).await?, theirs.fetch(&any).await?);
+        objects::fetched(theirs, &newest).await?;
+        let (left, right) = (ours.fetch(&any).await?, objects::fetched(theirs, &any).await?);
         if right.status != 200 {
             tally.differences.push(format!("{path}: theirs answers {}", right.status));
             return Ok(None);
@@ -169,7 +169,7 @@ async fn get(ours: &Client, theirs: &Client, path: String) -> io::Result<(String
     let target = format!("{path}{}", query(&[("resourceVersion", "0")]));
     let mut bodies = (Vec::new(), Vec::new());
     for _ in 0..TRIES {
-        let (left, right) = (ours.fetch(&target).await?, theirs.fetch(&target).await?);
+        let (left, right) = (ours.fetch(&target).await?, objects::fetched(theirs, &target).await?);
         bodies = (left.body.to_vec(), right.body.to_vec());
         if bodies.0 == bodies.1 || (left.status == 200 && revision_of(&left.body) == revision_of(&right.body)) {
             break;

@@ -88,8 +88,8 @@ pub(super) struct FieldManager<'a> {
 
 impl<'a> FieldManager<'a> {
     pub(super) fn new(writer: &'a Writer, target: &'a ObjectRef, manager: Manager) -> Self {
-        let filters = reset::fields(target.served(), manager.part).map(|filter| (target.served().api_version(), filter));
-        Self { filters: filters.into_iter().collect(), of_scale: false, ..Self::of_scale(writer, target, manager) }
+        let filters = reset::filters(&writer.resources.load().catalogue, target.served(), manager.part);
+        Self { filters, of_scale: false, ..Self::of_scale(writer, target, manager) }
     }
 
     /// Makes that of an object's scale.

@@ -1,9 +1,11 @@
 //! Fields that a write does not change, whatever it says: nobody becomes their manager by it (the reset fields of kube-apiserver's strategies).
 
+use std::collections::BTreeMap;
+
 use merge::{Filter, PathElement, PathElementMatcher, Set, SetMatcher};
 
 use crate::write::strategy::Part;
-use catalogue::Served;
+use catalogue::{Catalogue, Served};
 
 /// Kinds whose status is written with none of the metadata.
 const STATUS_WITHOUT_METADATA: [(&str, &str); 12] = [
@@ -21,8 +23,18 @@ const STATUS_WITHOUT_METADATA: [(&str, &str); 12] = [
     ("storagemigration.k8s.io", "storageversionmigrations"),
 ];
 
+/// Returns what a write of this part leaves out, by the version in which somebody manages fields.
+pub(super) fn filters(catalogue: &Catalogue, served: &Served, part: Part) -> BTreeMap<String, Filter> {
+    let Some(filter) = fields(served, part) else { return BTreeMap::new() };
+    // The main part of custom resources leaves out what it does in its own version alone.
+    let of_all = !served.is_custom() || part == Part::Status;
+    let versions = catalogue.served_in(&served.group).filter(|other| of_all && other.resource == served.resource);
+    let versions = versions.map(|other| other.api_version()).chain([served.api_version()]);
+    versions.map(|version| (version, filter.clone())).collect()
+}
+
 /// Returns what a write of this part leaves out; `None` when everything counts.
-pub(super) fn fields(served: &Served, part: Part) -> Option<Filter> {
+fn fields(served: &Served, part: Part) -> Option<Filter> {
     let (group, resource) = (&*served.group, &*served.resource);
     let has_status = served.has_subresource("status");
     let without = |paths: &[&[&str]]| {
