@@ -126,6 +126,56 @@ async fn what_decoding_adds_has_a_manager() -> Outcome {
     Ok(())
 }
 
+/// A status that is written in another version takes no field of the spec from anybody; and a definition that goes lets nothing new in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn definitions_of_two_versions_are_applied() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let fields = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": fields, "status": fields}}});
+    let version =
+        |name: &str| json!({"name": name, "served": true, "storage": name == "v1", "subresources": {"status": {}}, "schema": schema});
+    let names = json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
+    let definition = json!({"metadata": {"name": "things.ex.io", "finalizers": ["ex.io/stay"]},
+        "spec": {"group": "ex.io", "scope": "Namespaced", "names": names, "versions": [version("v1"), version("v1beta1")]}});
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    asked(&client, ("POST", DEFINITIONS), Some(&definition), 201).await?;
+    let things = |version: &str, name: &str| format!("/apis/ex.io/{version}/namespaces/default/things/{name}");
+    let began = std::time::Instant::now();
+    while client.fetch(&things("v1beta1", "")).await?.status != 200 {
+        assert!(began.elapsed() < super::PATIENCE, "it is not served");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let thing =
+        |name: &str| json!({"apiVersion": "ex.io/v1", "kind": "Thing", "metadata": {"name": name}, "spec": {"a": 1, "b": 1}}).to_string();
+    let made = applied(&client, &format!("{}?fieldManager=one", things("v1", "t")), &thing("t"), 201).await?;
+    let status = json!({"spec": {"a": 2}, "status": {"a": 1}}).to_string();
+    let media = [("content-type".to_owned(), "application/merge-patch+json".to_owned())];
+    let target = format!("{}?fieldManager=two", things("v1beta1", "t/status"));
+    let answer = client.whole("PATCH", &target, &media, status.as_bytes()).await?;
+    let after: Value = serde_json::from_slice(&answer.body)?;
+    assert_eq!((answer.status, managers(&after)[0]), (200, managers(&made)[0]), "{after}");
+    assert_eq!(after["spec"], json!({"a": 1, "b": 1}));
+
+    asked(&client, ("DELETE", &format!("{DEFINITIONS}/things.ex.io")), None, 200).await?;
+    let refused = loop {
+        let media = [("content-type".to_owned(), "application/apply-patch+yaml".to_owned())];
+        let target = format!("{}?fieldManager=one&dryRun=All", things("v1", "u"));
+        let answer = client.whole("PATCH", &target, &media, thing("u").as_bytes()).await?;
+        // It is not heard of at once.
+        if answer.status != 201 {
+            break answer;
+        }
+        assert!(began.elapsed() < super::PATIENCE, "something new is let in");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    let why = serde_json::from_slice::<Value>(&refused.body)?;
+    let expected = "things.ex.io \"u\" is forbidden: create not allowed while custom resource definition is terminating";
+    assert_eq!((refused.status, &why["message"]), (403, &expected.into()));
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_with_a_configuration_is_told() -> Outcome {
     let dir = tempfile::tempdir()?;

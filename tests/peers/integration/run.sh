@@ -37,6 +37,7 @@ put() {
 kubernetes() {
   copied "k8s.io/kubernetes@v$version" kubernetes
   cd "$work/kubernetes"
+  rm -rf go.work vendor
   sed -i -E "s#=> \./staging/src/(k8s\.io/[a-z0-9-]+)#=> \1 v0.${version#1.}#" go.mod
   put kubernetes/cmd/kube-apiserver/app/testing watchcache.go testserver.go
   # There is no etcd to start, and the store's keys begin as those of a cluster.
@@ -93,7 +94,7 @@ run() {
   cd "$work/$2"
   # The name of the program is that of a field manager that the tests look for.
   mkdir -p "$work/$1"
-  go test -c -o "$work/$1/integration.test" "./test/integration/$3"
+  go test -c -o "$work/$1/integration.test" "./test/integration/$3" || return 1
   cd "test/integration/$3"
   "$work/$1/integration.test" -test.v -test.skip "$skipped" > "$work/$1.log" 2>&1 || true
   echo "$1: $(grep -c '^--- PASS' "$work/$1.log") passed, failed: $(sed -n 's/^--- FAIL: \([^ ]*\).*/\1/p' "$work/$1.log" | tr '\n' ' ')"
