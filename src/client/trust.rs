@@ -211,6 +211,8 @@ mod tests {
 
     use super::*;
 
+    type Change = fn(&mut CertificateParams);
+
     fn self_signed(change: impl Fn(&mut CertificateParams)) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(vec!["hook.example".to_owned()]).expect("a name");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -234,7 +236,7 @@ mod tests {
         assert!(judged(&it, &self_signed(|_| {}), "hook.example").is_err(), "somebody else's");
         let serves = self_signed(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
         assert_eq!(judged(&serves, &serves, "hook.example"), Ok(()));
-        let wrong: [(&str, fn(&mut CertificateParams)); 4] = [
+        let wrong: [(&str, Change); 4] = [
             ("Expired", |params| params.not_after = date_time_ymd(2020, 1, 1)),
             ("NotValidYet", |params| params.not_before = date_time_ymd(2900, 1, 1)),
             ("InvalidPurpose", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]),

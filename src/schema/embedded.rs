@@ -126,8 +126,7 @@ fn walk_head_defaults(node: &mut Node, path: &mut Vec<Box<str>>, with: &mut dyn 
 
 /// What is left of a value at this path in an object.
 fn left_of(value: Value, path: &[Box<str>], with: &mut dyn FnMut(EmbeddedMut<'_>)) -> Option<Value> {
-    let around = |inner: Value, name: &Box<str>| Value::Object(Map::from_iter([(String::from(&**name), inner)]));
-    let mut object = path.iter().rev().fold(value, around);
+    let mut object = path.iter().rev().fold(value, |inner, name| Value::Object(Map::from_iter([(name.to_string(), inner)])));
     with(EmbeddedMut { path: "", members: object.as_object_mut()? });
     path.iter().try_fold(object, |mut object, name| object.as_object_mut()?.remove(&**name))
 }
