@@ -23,8 +23,11 @@ if "$here/release.sh" --profile "$profile" 99.0.0 "$out/again" 2> /dev/null; the
 tarball=$(cd "$out" && echo watchcache-*.tar.gz)
 name=${tarball%.tar.gz}
 expected="$name/
+$name/CHANGELOG.md
 $name/LICENSE
+$name/NOTICE
 $name/README.md
+$name/THIRD-PARTY-LICENSES
 $name/completions/
 $name/completions/_watchcache
 $name/completions/watchcache.bash
@@ -52,7 +55,24 @@ bash -n "$folder/completions/watchcache.bash"
 grep -q '^#compdef watchcache' "$folder/completions/_watchcache" || fail "zsh would not know its file"
 grep -q '^complete -c watchcache' "$folder/completions/watchcache.fish" || fail "fish would not know its file"
 
-# Where code may panic the program tells the crate it is of: each must be in the list, as one that is linked.
+# The packages have the same program; each is unpacked and run.
+deb=$(cd "$out" && echo watchcache_*.deb)
+dpkg-deb --extract "$out/$deb" "$out/deb"
+cmp "$out/deb/usr/bin/watchcache" "$folder/watchcache" || fail "the Debian package has another program"
+(cd "$out/deb" && dpkg-deb --info "$out/$deb" md5sums | md5sum --quiet -c) || fail "the Debian package has wrong sums"
+grep -q '^ExecStart=/usr/bin/watchcache ' "$out/deb/usr/lib/systemd/system/watchcache.service" || fail "the unit starts another program"
+for page in "$out"/deb/usr/share/man/man1/*.gz; do gzip -t "$page"; done
+python3 -m venv "$out/venv"
+"$out/venv/bin/pip" install --quiet --no-index --no-deps --disable-pip-version-check "$out"/watchcache-*.whl
+[ "$("$out/venv/bin/watchcache" --version)" = "watchcache $version" ] || fail "the wheel has another version"
+"$out/venv/bin/pip" show --files watchcache | grep -q THIRD-PARTY-LICENSES || fail "the wheel has no licences"
+for licence in "tokio 1" "aws-lc-sys 0" "GNU C Library"; do
+  cat "$folder/THIRD-PARTY-LICENSES" "$folder/NOTICE" | grep -q "$licence" || fail "no licence of $licence"
+done
+tar -xzf "$out/watchcache-chart-$version.tgz" -C "$out"
+grep -q '^home: ' "$out/watchcache/Chart.yaml" || fail "the chart names no home"
+
+# The program names the crate of each place that may panic: all of them must be in the list, as linked.
 grep -ao 'registry/src/[^/]*/[A-Za-z0-9_-]*-[0-9][^/]*' "$folder/watchcache" | sed 's|.*/||' | sort -u > "$out/seen"
 python3 - "$out/watchcache-$version.cdx.json" "$out/seen" << 'PY'
 import json, sys
@@ -66,4 +86,4 @@ unlicensed = [crate["name"] for crate in told["components"] if "licenses" not in
 if lost or dangling or unlicensed or len(seen) < 50:
     sys.exit(f"release: seen in the program but not in the list: {lost}; used but not there: {dangling}; without a licence: {unlicensed}; {len(seen)} crates seen")
 PY
-echo "$tarball: $(du -h "$out/$tarball" | cut -f1), the same bytes twice; the list of its crates has the $(wc -l < "$out/seen") that the program tells"
+echo "$tarball: $(du -h "$out/$tarball" | cut -f1), $deb and a wheel of it; the same bytes twice; the list of its crates has the $(wc -l < "$out/seen") that the program names"
