@@ -80,6 +80,13 @@ fn kubeconfig() -> Result<String, String> {
     }))
 }
 
+/// Returns a number of bytes as a quantity, in the largest binary unit that divides it.
+fn quantity(bytes: u64) -> String {
+    let units = [(30, "Gi"), (20, "Mi"), (10, "Ki")];
+    let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
 fn definitions_map(nth: usize) -> String {
     format!("-definitions-{nth}")
 }
@@ -148,6 +155,7 @@ impl Manifests {
                 format!("--tls-private-key-file={LISTENER}/tls.key"),
                 format!("--kubeconfig={HOST}/kubeconfig"),
                 format!("--definitions={DEFINITIONS}"),
+                format!("--memory-budget={}", self.memory_limit / 3 * 2),
                 "--log-format=json",
             ],
             "ports": [{ "name": "https", "containerPort": 6443 }],
@@ -155,7 +163,7 @@ impl Manifests {
             "livenessProbe": { "httpGet": probe("/livez") },
             "readinessProbe": { "httpGet": probe("/readyz"), "periodSeconds": 5 },
             "securityContext": { "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] } },
-            "resources": { "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": "1Gi" } },
+            "resources": { "requests": { "cpu": "100m", "memory": quantity(self.memory_limit / 8) }, "limits": { "memory": quantity(self.memory_limit) } },
             "volumeMounts": [
                 { "name": "data", "mountPath": "/var/lib/watchcache" },
                 { "name": "definitions", "mountPath": DEFINITIONS, "readOnly": true },
@@ -183,10 +191,13 @@ impl Manifests {
                 { "name": "listener", "secret": { "secretName": format!("{}-listener", self.name), "defaultMode": 0o440 } },
             ],
         });
-        let claim = json!({
+        let mut claim = json!({
             "metadata": { "name": "data" },
             "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": self.storage } } },
         });
+        if let Some(class) = &self.storage_class {
+            claim["spec"]["storageClassName"] = json!(class);
+        }
         let spec = json!({
             // The store has one writer and one directory: a second replica would be another store.
             "replicas": 1,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::args::bytes;
+
 /// The flags as typed.
 #[derive(Args, Debug)]
 pub(super) struct AggregatedArgs {
@@ -47,7 +49,16 @@ pub(super) struct ManifestsArgs {
     /// Size of the store's volume
     #[arg(long, default_value = "4Gi", value_name = "QUANTITY")]
     storage: String,
+    /// StorageClass of the store's volume [default: that of the cluster]
+    #[arg(long, value_name = "NAME")]
+    storage_class: Option<String>,
+    /// Memory limit of the container, in bytes, or with Ki, Mi, Gi; --memory-budget of the server is two thirds of it
+    #[arg(long, default_value = "1Gi", value_parser = bytes, value_name = "BYTES")]
+    memory_limit: u64,
 }
+
+/// Smallest memory limit that manifests may have, bytes: an empty server and a burst.
+const MEMORY_LIMIT_MIN: u64 = 128 << 20;
 
 /// What the manifests of an aggregated API server say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +73,15 @@ pub struct Manifests {
     pub image: String,
     /// How large its volume is, a quantity.
     pub storage: String,
+    /// StorageClass of the volume; none for the cluster's default.
+    pub storage_class: Option<String>,
+    /// Memory limit of the container, bytes.
+    pub memory_limit: u64,
 }
 
 /// Checks the flags: the names must be names.
 pub(super) fn manifests(args: ManifestsArgs) -> Result<Manifests, String> {
-    let ManifestsArgs { definitions, name, namespace, image, storage, .. } = args;
+    let ManifestsArgs { definitions, name, namespace, image, storage, storage_class, memory_limit, .. } = args;
     let is_label = |text: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         (1..=40).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
@@ -76,7 +91,10 @@ pub(super) fn manifests(args: ManifestsArgs) -> Result<Manifests, String> {
             return Err(format!("{flag} {text:?}: must have 1 to 40 lower case letters, digits and -, which is neither first nor last"));
         }
     }
-    Ok(Manifests { definitions, name, namespace, image, storage })
+    if memory_limit < MEMORY_LIMIT_MIN {
+        return Err(format!("--memory-limit {memory_limit}: must be at least {}Mi", MEMORY_LIMIT_MIN >> 20));
+    }
+    Ok(Manifests { definitions, name, namespace, image, storage, storage_class, memory_limit })
 }
 
 impl AggregatedArgs {

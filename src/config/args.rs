@@ -481,7 +481,7 @@ pub(super) struct LogArgs {
 }
 
 /// A number of bytes: digits, with an optional `Ki`, `Mi` or `Gi`.
-fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
         Some(at) => text.split_at(at),
         None => (text, ""),

@@ -121,7 +121,7 @@ fn aggregated_manifests_are_printed() -> Outcome {
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         command.args(["aggregate", "--print-manifests", "--definitions"]).arg(definitions.path()).args(flags).output()
     };
-    let output = print(&["--name=wc", "--namespace=ext", "--image=wc:1"])?;
+    let output = print(&["--name=wc", "--namespace=ext", "--image=wc:1", "--memory-limit=1536Mi", "--storage-class=fast"])?;
     let text = String::from_utf8(output.stdout)?;
     let mut kinds = Vec::new();
     for document in text.split("\n---\n") {
@@ -129,6 +129,10 @@ fn aggregated_manifests_are_printed() -> Outcome {
         kinds.push(object["kind"].as_str().unwrap_or_default().to_owned());
         if object["kind"] == "StatefulSet" {
             assert_eq!(command_lines(&object)?, 1);
+            let container = &object["spec"]["template"]["spec"]["containers"][0];
+            assert_eq!(container["resources"]["limits"]["memory"], "1536Mi");
+            assert!(container["args"].as_array().is_some_and(|args| args.contains(&"--memory-budget=1073741824".into())), "{container}");
+            assert_eq!(object["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"], "fast");
         }
         if object["kind"] == "APIService" {
             assert_eq!((&object["metadata"]["name"], &object["spec"]["service"]["name"]), (&"v1.ex.io".into(), &"wc".into()));
@@ -139,7 +143,11 @@ fn aggregated_manifests_are_printed() -> Outcome {
     }
     let all = "Namespace ServiceAccount ClusterRole ClusterRoleBinding ClusterRoleBinding RoleBinding ConfigMap ConfigMap Secret Service StatefulSet APIService";
     assert_eq!(kinds.join(" "), all);
-    for (flags, wrong) in [(&["--name=A"][..], "--name \"A\": must have"), (&["--namespace="], "--namespace \"\": must have")] {
+    for (flags, wrong) in [
+        (&["--name=A"][..], "--name \"A\": must have"),
+        (&["--namespace="], "--namespace \"\": must have"),
+        (&["--memory-limit=64Mi"], "must be at least 128Mi"),
+    ] {
         let output = print(flags)?;
         assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains(wrong), "{output:?}");
     }
