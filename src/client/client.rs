@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -22,6 +23,7 @@ use tokio::time::timeout;
 use super::connector::{Connector, Versions, tcp};
 use super::credentials::{Authorization, Credentials};
 use super::kubeconfig::Kubeconfig;
+use super::login::{Derived, Login};
 use super::trust::{Trust, settings};
 
 /// A connection without requests is closed after this time (Go's default for its clients).
@@ -118,23 +120,67 @@ impl NdjsonStream {
     }
 }
 
-/// See the file's header.
-pub struct Client {
+/// Connections, and who we are on them.
+struct Link {
     http: legacy::Client<Connector, Full<Bytes>>,
     authorization: Authorization,
+}
+
+enum Links {
+    /// These for ever.
+    Fixed(Arc<Link>),
+    /// Those of a login as it is now.
+    Login(Derived<Link>),
+}
+
+/// See the file's header.
+pub struct Client {
+    link: Links,
     limits: Limits,
     turns: Semaphore,
     /// What requests name as their host, if that is not where they are sent.
     host: Option<HeaderValue>,
 }
 
+impl Link {
+    fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Link {
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(limits.concurrent_max)
+            .build(connector);
+        Link { http, authorization: Authorization::of(credentials) }
+    }
+}
+
+impl Links {
+    fn now(&self) -> Arc<Link> {
+        match self {
+            Links::Fixed(link) => link.clone(),
+            Links::Login(link) => link.now(),
+        }
+    }
+}
+
 impl Client {
-    /// A client of the server of a kubeconfig file.
+    /// A client of the server of a kubeconfig file, as it is read once.
     ///
     /// # Errors
     /// When its certificate and key do not fit.
     pub fn of(config: &Kubeconfig, limits: Limits) -> Result<Client, String> {
         Ok(Client::over(config.connector(Versions::Http1)?, config.credentials.clone(), limits))
+    }
+
+    /// A client of the server of a kubeconfig file, which follows the file. Its requests go to [`Login::url`].
+    ///
+    /// # Errors
+    /// When its certificate and key do not fit.
+    pub fn following(login: &Arc<Login>, limits: Limits) -> Result<Client, String> {
+        let link = Derived::new(login.clone(), move |config, _| {
+            Ok(Link::over(config.connector(Versions::Http1)?, config.credentials.clone(), limits))
+        });
+        Ok(Client::with(Links::Login(link?), limits))
     }
 
     /// A client of HTTPS servers that these are trusted for, without credentials.
@@ -160,14 +206,11 @@ impl Client {
     }
 
     fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Client {
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(limits.concurrent_max)
-            .build(connector);
-        let turns = Semaphore::new(limits.concurrent_max);
-        Client { http: client, authorization: Authorization::of(credentials), limits, turns, host: None }
+        Client::with(Links::Fixed(Arc::new(Link::over(connector, credentials, limits))), limits)
+    }
+
+    fn with(link: Links, limits: Limits) -> Client {
+        Client { link, limits, turns: Semaphore::new(limits.concurrent_max), host: None }
     }
 
     /// Posts JSON.
@@ -217,10 +260,11 @@ impl Client {
     }
 
     async fn send(&self, method: Method, url: &Uri, body: Bytes) -> Result<Response<Incoming>, CallError> {
-        let credentials = self.authorization.header().await.map_err(CallError::Credentials)?;
+        let link = self.link.now();
+        let credentials = link.authorization.header().await.map_err(CallError::Credentials)?;
         let mut request = request(method.clone(), url, body, credentials);
         request.headers_mut().extend(self.host.clone().map(|host| (HOST, host)));
-        self.http.request(request).await.map_err(|error| self.failure(&error, &method, url))
+        link.http.request(request).await.map_err(|error| self.failure(&error, &method, url))
     }
 
     async fn whole(&self, answer: Response<Incoming>, method: &Method, url: &Uri) -> Result<Answer, CallError> {

@@ -14,10 +14,10 @@ pub(super) fn providers(args: &ServeArgs) -> Result<Providers, String> {
             Some(TokenWebhook { config_file, version, cache_ttl })
         }
     };
-    let source = args.source_kubeconfig();
     // Whoever is known here by a certificate would be nobody where his requests are handed on to.
-    let has_no_certificates = source.is_some();
-    let cluster = args.authentication_kubeconfig.clone().or(args.aggregated.kubeconfig.clone()).or(source).map(|kubeconfig| HostCluster {
+    let has_no_certificates = args.source_kubeconfig().is_some();
+    let cluster = args.host_kubeconfig("--authentication-kubeconfig", args.authentication_kubeconfig.as_ref()).map(|(flag, kubeconfig)| HostCluster {
+        flag,
         kubeconfig,
         skip_lookup: has_no_certificates
             || args.authentication_skip_lookup

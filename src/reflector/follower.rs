@@ -75,6 +75,8 @@ pub(crate) struct Follower {
     refused: Option<Instant>,
     /// What was told the log last.
     told: Option<String>,
+    /// Who we were at upstream when what is going on began.
+    of_login: u64,
     /// How often in a row a question for progress failed, and when the next one may be asked: of every revision, or of this one.
     progress_failures: u32,
     progress_after: Option<(Option<Revision>, Instant)>,
@@ -111,6 +113,7 @@ impl Follower {
             older: None,
             refused: None,
             told: None,
+            of_login: 0,
             progress_failures: 0,
             progress_after: None,
         }
@@ -225,12 +228,15 @@ impl Follower {
                     failures = 0;
                     sleep(SPREAD.mul_f64(rand::random())).await;
                 }
+                // Whatever the reason was, it may be over.
+                () = source.login().changed_since(self.of_login) => failures = 0,
             }
         }
     }
 
     /// One watch, with a load before it when there is nothing to go on from.
     async fn round(&mut self) -> End {
+        self.of_login = self.source.login().generation();
         let outcome = if self.machine.is_loaded() {
             self.watch().await
         } else if self.by_pages {
@@ -339,6 +345,11 @@ impl Follower {
         let mut asking: Pin<&mut Option<BoxFuture<'_, Progress>>> = pin!(None);
         let (source, shown) = (self.source.clone(), self.shown.clone());
         let mut turned = pin!(source.releases.turned(&shown));
+        let of_login = self.of_login;
+        let mut is_another = pin!(async {
+            source.login().changed_since(of_login).await;
+            sleep(WATCH_TIME_MIN + SPREAD.mul_f64(rand::random())).await;
+        });
         loop {
             let hold = self.machine.hold();
             let next = timeout(hold.unwrap_or(SILENCE_MAX), lines.next());
@@ -357,6 +368,8 @@ impl Follower {
                 }
                 // What was gathered comes again.
                 () = &mut turned => return Ok(()),
+                // The next watch is with the credentials of now, of the server of now.
+                () = &mut is_another => return Ok(()),
                 () = fed.asked(), if asking.is_none() => {
                     let (from, rest) = (self.machine.known(), self.progress_rest());
                     asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), from, rest).boxed()));

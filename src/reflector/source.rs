@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::lines::{Asking, Lines, Watched};
 use super::place::Place;
 use super::release::{Releases, release};
-use client::{Answer, CallError, Kubeconfig};
+use client::{Answer, CallError, Login};
 use model::{Revision, Storage};
 
 /// Resources that are loaded at the same time; as of etcd.
@@ -35,7 +35,6 @@ pub const CONNECTIONS_RESERVED: usize = 1_024 + PAGES_AT_ONCE;
 /// See the file's header.
 pub struct Source {
     asking: Asking,
-    server: String,
     /// `/registry/`.
     prefix: String,
     pub(crate) loads: Semaphore,
@@ -63,14 +62,13 @@ pub(crate) enum NoAnswer {
 }
 
 impl Source {
-    /// Of this server, where we are who the file says; nothing is asked yet. Keys in the cache begin with `prefix`.
+    /// Of this server, where we are who the file says now; nothing is asked yet. Keys in the cache begin with `prefix`.
     ///
     /// # Errors
     /// When certificate and key do not fit.
-    pub fn new(at: Kubeconfig, prefix: &str) -> Result<Self, String> {
+    pub fn new(login: Arc<Login>, prefix: &str) -> Result<Self, String> {
         Ok(Self {
-            server: at.server().to_owned(),
-            asking: Asking::of(at)?,
+            asking: Asking::of(login)?,
             prefix: prefix.to_owned(),
             loads: Semaphore::new(LOADS_AT_ONCE),
             ledger: Ledger::within(None),
@@ -89,8 +87,13 @@ impl Source {
 
     /// Where it is.
     #[must_use]
-    pub fn server(&self) -> &str {
-        &self.server
+    pub fn server(&self) -> String {
+        self.login().now().server().to_owned()
+    }
+
+    /// Returns who we are there.
+    pub(crate) fn login(&self) -> &Arc<Login> {
+        self.asking.login()
     }
 
     /// The key prefix.

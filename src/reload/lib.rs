@@ -26,9 +26,10 @@ pub struct Named {
 
 /// Why a file is of no use; one line with the flag.
 #[derive(Debug, Error)]
-#[error("{} {}: {what}", file.flag, file.path.display())]
+#[error("{}{what}", file.as_ref().map_or_else(String::new, |file| format!("{} {}: ", file.flag, file.path.display())))]
 pub struct FileError {
-    file: Named,
+    /// None of a value that is made of no file.
+    file: Option<Named>,
     what: String,
 }
 
@@ -165,9 +166,9 @@ fn fingerprint(contents: &[io::Result<Vec<u8>>]) -> Fingerprint {
 fn value<T>(files: &[Named], contents: Vec<io::Result<Vec<u8>>>, parse: impl Fn(&[Vec<u8>]) -> Result<T, Wrong>) -> Result<T, FileError> {
     let mut bytes = Vec::new();
     for (file, content) in files.iter().zip(contents) {
-        bytes.push(content.map_err(|error| FileError { file: file.clone(), what: error.to_string() })?);
+        bytes.push(content.map_err(|error| FileError { file: Some(file.clone()), what: error.to_string() })?);
     }
-    parse(&bytes).map_err(|(number, what)| FileError { file: files[number].clone(), what })
+    parse(&bytes).map_err(|(number, what)| FileError { file: files.get(number).cloned(), what })
 }
 
 #[cfg(test)]

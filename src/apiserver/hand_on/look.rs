@@ -41,7 +41,10 @@ impl Replica {
             }
             let up = self.metrics.upstream_up.with_label_values(&[&self.upstream.now().url().to_string()]);
             up.set(i64::from(self.trouble.load().is_none()));
-            sleep(if self.upstream.now().is_verified() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
+            tokio::select! {
+                () = sleep(if self.upstream.now().is_verified() { LOOK_INTERVAL } else { FIRST_LOOKS }) => {}
+                () = self.renewed.notified() => {}
+            }
         }
     }
 

@@ -34,6 +34,7 @@ use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Author
 use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
 pub use asker::{Asker, Undecided};
+use client::{KubeconfigError, Logins};
 use directory::Cached;
 use follow::{Index, follow};
 use intern::{Guard, Interned, Interner};
@@ -104,7 +105,12 @@ pub struct Authorizers {
 }
 
 impl Authorizers {
-    fn new(modes: &[Mode], rbac: &Arc<Following<RbacIndex>>, node: Option<&Arc<Following<NodeGraph>>>) -> Result<Self, String> {
+    fn new(
+        modes: &[Mode],
+        rbac: &Arc<Following<RbacIndex>>,
+        node: Option<&Arc<Following<NodeGraph>>>,
+        logins: &Logins,
+    ) -> Result<Self, KubeconfigError> {
         let mut webhooks = Webhooks::default();
         let mut links = vec![Link::Memory(Arc::new(Masters))];
         for mode in modes {
@@ -115,7 +121,7 @@ impl Authorizers {
                 (Mode::AlwaysDeny | Mode::Node, _) => Link::Memory(Arc::new(AlwaysDeny)),
                 (Mode::Paths(paths), _) => Link::Memory(Arc::new(Paths(paths.clone()))),
                 (Mode::Webhook(call), _) => {
-                    webhooks.add(call)?;
+                    webhooks.add(call, logins)?;
                     Link::Webhook(Arc::new(Webhook::new(call.settings.clone())))
                 }
             });
@@ -195,14 +201,16 @@ impl Access {
     ///
     /// # Errors
     /// What is wrong with a file that says who is asked, or where a webhook is.
-    pub fn new(config: &Authorization, moves_watches: bool) -> Result<Self, FileError> {
+    pub fn new(config: &Authorization, moves_watches: bool, logins: &Arc<Logins>) -> Result<Self, FileError> {
         let rbac = Arc::<Following<RbacIndex>>::default();
         let node = config.modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
         let authorizers = {
-            let (config, rbac, node) = (config.clone(), rbac.clone(), node.clone());
+            let (config, rbac, node, logins) = (config.clone(), rbac.clone(), node.clone(), logins.clone());
+            // A file of a configuration is named by itself.
+            let told = |error: KubeconfigError, is_in_file| if is_in_file { error.what } else { error.to_string() };
             Reloaded::load(config.files(), move |contents| {
                 let modes = config.modes_of(contents).map_err(|what| (0, what))?;
-                Authorizers::new(&modes, &rbac, node.as_ref()).map_err(|what| (0, what))
+                Authorizers::new(&modes, &rbac, node.as_ref(), &logins).map_err(|error| (0, told(error, config.file.is_some())))
             })?
         };
         Ok(Self {

@@ -14,7 +14,7 @@ use super::settings::WebhookCall;
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
 use crate::presence::{Heard, Presence};
-use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
+use client::{CallError, Client, FlightLimits, KubeconfigError, Limits, Login, Logins, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -30,7 +30,9 @@ pub(super) struct Webhooks(HashMap<String, Arc<Server>>);
 
 struct Server {
     client: Client,
-    url: Uri,
+    login: Arc<Login>,
+    /// The path and query below the server's URL.
+    path: String,
     /// What comes of a question, and whether the webhook is away if it is nothing.
     flights: SingleFlight<Digested, String, (Answer, bool)>,
     last: Mutex<LastVerdicts>,
@@ -41,18 +43,20 @@ struct Server {
 type Answer = Result<Verdict, Arc<str>>;
 
 impl Webhooks {
-    /// One more webhook, by its name.
+    /// Adds one more webhook, by its name.
     ///
     /// # Errors
     /// What is wrong with the file that says where it is.
-    pub(super) fn add(&mut self, call: &WebhookCall) -> Result<(), String> {
-        let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.what)?;
+    pub(super) fn add(&mut self, call: &WebhookCall, logins: &Logins) -> Result<(), KubeconfigError> {
+        let login = logins.open(call.flag, &call.kubeconfig)?;
         let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
-        let client = Client::of(&kubeconfig, limits)?;
+        let wrong = |what| KubeconfigError { flag: call.flag, path: call.kubeconfig.clone(), what };
+        let client = Client::following(&login, limits).map_err(wrong)?;
         let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
         let server = Server {
             client,
-            url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))),
+            path: format!("{}?timeout={}", call.path, go_duration(call.timeout)),
+            login,
             flights,
             last: Mutex::default(),
             presence: call.presence.clone(),
@@ -126,8 +130,13 @@ fn go_duration(timeout: Duration) -> String {
 }
 
 impl Server {
+    fn url(&self) -> Uri {
+        self.login.url(&self.path)
+    }
+
     async fn verdict(&self, webhook: &Webhook, question: &Question) -> (Answer, Heard) {
-        let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&self.url, question.review())).await;
+        let url = self.url();
+        let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&url, question.review())).await;
         let heard = Heard::of(&answer);
         let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
@@ -144,7 +153,7 @@ impl Server {
     fn failure(&self, error: &CallError) -> String {
         match error {
             CallError::TimedOut => {
-                let url = self.url.to_string();
+                let url = self.url().to_string();
                 format!("Post {url:?}: net/http: request canceled (Client.Timeout exceeded while awaiting headers)")
             }
             error => error.to_string(),
@@ -195,7 +204,7 @@ mod tests {
             let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
             let mut webhooks = Webhooks::default();
             webhooks
-                .add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout, presence })
+                .add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout, presence }, &Logins::default())
                 .expect("it is there");
             Asker { webhooks: Arc::new(webhooks), webhook: Arc::new(Webhook::new(settings)) }
         }

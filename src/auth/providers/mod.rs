@@ -24,7 +24,7 @@ use self::settings as config;
 use crate::authn::oidc::{AuthenticationConfiguration, JwtAuthenticator};
 use crate::authn::{Algorithm, Anonymous, AuthenticatedUser, Authenticator, Identity, NeedsRemote, Refusal};
 pub use client::TooMany;
-use client::{Kubeconfig, KubeconfigError, Trust, WaiterLimit};
+use client::{KubeconfigError, Logins, Trust, WaiterLimit};
 use config_file::ConfigFile;
 use host::Host;
 use oidc::Issuers;
@@ -71,7 +71,7 @@ impl Sources {
     ///
     /// # Errors
     /// A file that cannot be read or makes no sense.
-    pub fn read(config: &config::Providers) -> Result<Sources, ProvidersError> {
+    pub fn read(config: &config::Providers, logins: &Logins) -> Result<Sources, ProvidersError> {
         let mut sources = Sources::default();
         match &config.oidc {
             None => {}
@@ -102,13 +102,13 @@ impl Sources {
             }
         }
         if let Some(webhook) = &config.webhook {
-            sources.reviewers.push(TokenReviewer::new(Way::Webhook(webhook))?);
+            sources.reviewers.push(TokenReviewer::new(Way::Webhook(webhook), logins)?);
         }
         if let Some(cluster) = &config.cluster {
-            let kubeconfig = Kubeconfig::read(host::FLAG, &cluster.kubeconfig)?;
-            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&kubeconfig, cluster.presence.clone()))?);
+            let login = logins.open(cluster.flag, &cluster.kubeconfig)?;
+            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&login, cluster.presence.clone()), logins)?);
             if !cluster.skip_lookup {
-                sources.host = Some(Host::new(&kubeconfig, cluster)?);
+                sources.host = Some(Host::new(&login, cluster)?);
             }
         }
         Ok(sources)

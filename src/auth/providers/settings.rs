@@ -62,7 +62,9 @@ pub enum TokenReviewVersion {
 /// A cluster whose Kubernetes API says who somebody is.
 #[derive(Clone, Debug)]
 pub struct HostCluster {
-    /// `--authentication-kubeconfig`.
+    /// The flag that named the file.
+    pub flag: &'static str,
+    /// The kubeconfig file that says where it is, and who we are there.
     pub kubeconfig: PathBuf,
     /// `--authentication-skip-lookup`, or files say all that is in it: its ConfigMap is not read.
     pub skip_lookup: bool,

@@ -14,13 +14,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
-use super::host::FLAG as CLUSTER_FLAG;
 use super::settings::{self as config, TokenReviewVersion};
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::User;
 use crate::authn::{AuthenticatedUser, RAW_URL, TokenKey, intersection, token_key};
 use crate::presence::{Heard, Presence};
-use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
+use client::{CallError, Client, FlightLimits, Limits, Login, Logins, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Questions of one reviewer that may be under way; ours.
 pub(super) const QUESTIONS_MAX: usize = 256;
@@ -44,8 +43,8 @@ const WEBHOOK_FLAG: &str = "--authentication-token-webhook-config-file";
 pub(super) enum Way<'a> {
     /// `--authentication-token-webhook-config-file`.
     Webhook(&'a config::TokenWebhook),
-    /// `--authentication-kubeconfig`; and whether it answers at all.
-    Cluster(&'a Kubeconfig, Arc<Presence>),
+    /// A cluster whose Kubernetes API is asked; and whether it answers at all.
+    Cluster(&'a Arc<Login>, Arc<Presence>),
 }
 
 /// See the file's header.
@@ -83,7 +82,9 @@ struct Question {
 
 struct Server {
     client: Client,
-    url: Uri,
+    login: Arc<Login>,
+    /// The path and query below the server's URL.
+    path: String,
     version: TokenReviewVersion,
     /// All tries together.
     time_max: Duration,
@@ -96,20 +97,20 @@ type Reviewed = Result<Option<AuthenticatedUser>, String>;
 type Asked = (Reviewed, bool);
 
 impl TokenReviewer {
-    pub(super) fn new(way: Way<'_>) -> Result<TokenReviewer, ProvidersError> {
+    pub(super) fn new(way: Way<'_>, logins: &Logins) -> Result<TokenReviewer, ProvidersError> {
         match way {
             Way::Webhook(webhook) => {
-                let kubeconfig = Kubeconfig::read(WEBHOOK_FLAG, &webhook.config_file)?;
+                let login = logins.open(WEBHOOK_FLAG, &webhook.config_file)?;
                 // client-go tells a webhook how long it waits.
-                let url = kubeconfig.url(&format!("?timeout={}s", QUESTION_TIME_MAX.as_secs()));
-                let client = client(WEBHOOK_FLAG, &kubeconfig, QUESTION_TIME_MAX)?;
-                let server = Server { client, url, version: webhook.version, time_max: QUESTION_TIME_MAX };
+                let path = format!("?timeout={}s", QUESTION_TIME_MAX.as_secs());
+                let client = client(WEBHOOK_FLAG, &login, QUESTION_TIME_MAX)?;
+                let server = Server { client, login, path, version: webhook.version, time_max: QUESTION_TIME_MAX };
                 Ok(TokenReviewer::asking(server, webhook.cache_ttl, Arc::default()))
             }
-            Way::Cluster(kubeconfig, presence) => {
-                let url = kubeconfig.url("/apis/authentication.k8s.io/v1/tokenreviews");
-                let client = client(CLUSTER_FLAG, kubeconfig, CLUSTER_TIME_MAX)?;
-                let server = Server { client, url, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX };
+            Way::Cluster(login, presence) => {
+                let path = "/apis/authentication.k8s.io/v1/tokenreviews".to_owned();
+                let (client, login) = (client(login.flag(), login, CLUSTER_TIME_MAX)?, login.clone());
+                let server = Server { client, login, path, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX };
                 Ok(TokenReviewer::asking(server, CLUSTER_KEEPS, presence))
             }
         }
@@ -172,7 +173,7 @@ impl TokenReviewer {
         };
         let ((reviewed, is_judged), is_away) = match asked {
             Some(asked) => asked.inspect_err(|error| {
-                tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
+                tracing::warn!(%error, url = %self.server.url(), "cannot ask whose a token is");
             })?,
             None => ((Err(AWAY.to_owned()), false), true),
         };
@@ -242,10 +243,15 @@ impl TokenReviewer {
 }
 
 impl Server {
+    fn url(&self) -> Uri {
+        self.login.url(&self.path)
+    }
+
     /// What it says, and what that tells of it.
     async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> (Asked, Heard) {
         let until = Instant::now() + self.time_max;
-        let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&self.url, body.clone())).await;
+        let url = self.url();
+        let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&url, body.clone())).await;
         let heard = Heard::of(&answer);
         let answered = match answer {
             // kube-apiserver's words.
@@ -259,7 +265,7 @@ impl Server {
         match answered {
             Ok(status) => ((status.evaluated(wanted, api), true), heard),
             Err(why) => {
-                tracing::warn!(%why, url = %self.url, "a TokenReview got no answer");
+                tracing::warn!(%why, url = %self.url(), "a TokenReview got no answer");
                 ((Err(why), false), heard)
             }
         }
@@ -279,9 +285,9 @@ fn lasts(token: &str) -> Option<Duration> {
     Some(ends.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
-fn client(flag: &str, kubeconfig: &Kubeconfig, timeout: Duration) -> Result<Client, ProvidersError> {
+fn client(flag: &str, login: &Arc<Login>, timeout: Duration) -> Result<Client, ProvidersError> {
     let limits = Limits { timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
-    Client::of(kubeconfig, limits).map_err(|why| ProvidersError::Other(format!("{flag}: {why}")))
+    Client::following(login, limits).map_err(|why| ProvidersError::Other(format!("{flag}: {why}")))
 }
 
 impl TokenReviewVersion {
@@ -403,9 +409,9 @@ mod tests {
             let other = client::testing::Server::start(move |_| react.lock().clone()).await;
             let mut file = tempfile::NamedTempFile::new().expect("a file");
             file.write_all(other.kubeconfig("").as_bytes()).expect("written");
-            let kubeconfig = Kubeconfig::read("--a-flag", file.path()).expect("good");
+            let login = Login::read("--a-flag", file.path()).expect("good");
             let presence = Presence::new(Duration::from_secs(60)).away_after(Duration::from_millis(300));
-            let mut reviewer = TokenReviewer::new(Way::Cluster(&kubeconfig, presence)).expect("a reviewer");
+            let mut reviewer = TokenReviewer::new(Way::Cluster(&login, presence), &Logins::default()).expect("a reviewer");
             Arc::get_mut(&mut reviewer.answers).expect("nobody asks yet").keeps = Duration::ZERO;
             Self { says, other, reviewer }
         }
