@@ -237,6 +237,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
     let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses, &logins)?);
+    tokio::spawn(access.follow_right());
     if config.source.is_none() {
         feeding.spawn(access.clone().follow(resources.clone()));
         tokio::spawn(access.clone().end_streams(resources.clone(), prefix.as_str().into()));

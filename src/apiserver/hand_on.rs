@@ -417,9 +417,7 @@ impl Behind for Replica {
     fn checks(&self, resources: &ServedResources) -> Vec<Check> {
         let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
         let mut checks = vec![("upstream", self.wrong()), ("upstream-discovery", self.discovery_wrong(resources).map(wrong))];
-        if self.is_source {
-            checks.push(("source", not_followed(resources).map(Wrong::told)));
-        } else {
+        if !self.is_source {
             checks.push(("upstream-etcd", self.proof.etcd_wrong().map(wrong)));
             checks.push(("upstream-resources", self.proof.resources_wrong().map(wrong)));
         }
@@ -428,6 +426,10 @@ impl Behind for Replica {
 
     fn is_source(&self) -> bool {
         self.is_source
+    }
+
+    fn not_followed(&self, resources: &ServedResources) -> Option<String> {
+        not_followed(resources)
     }
 
     fn status(&self) -> serde_json::Value {

@@ -302,6 +302,14 @@ fn request(method: Method, url: &Uri, body: Bytes, credentials: Option<HeaderVal
     request
 }
 
+/// The text of a body that may be cut; none when it is empty, or not a text.
+fn text_of(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let is_text = !text.chars().any(|one| one.is_control() && !one.is_whitespace());
+    let text = text.trim();
+    (is_text && !text.is_empty()).then(|| text.to_owned())
+}
+
 /// The innermost cause of an error of hyper, which says what happened; those around it say where.
 #[must_use]
 pub fn root_cause(error: &(dyn Error + 'static)) -> String {
@@ -352,8 +360,7 @@ impl Answer {
         {
             return Some(message.to_owned());
         }
-        let text = String::from_utf8_lossy(&self.body[..self.body.len().min(ERROR_TEXT_BYTES_MAX)]).trim().to_owned();
-        let text = if text.is_empty() { "unknown".to_owned() } else { text };
+        let text = text_of(&self.body[..self.body.len().min(ERROR_TEXT_BYTES_MAX)]).unwrap_or_else(|| "unknown".to_owned());
         Some(match self.status.as_u16() {
             400 => "the server rejected our request for an unknown reason".to_owned(),
             401 => "the server has asked for the client to provide credentials".to_owned(),

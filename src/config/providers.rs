@@ -24,6 +24,7 @@ pub(super) fn providers(args: &ServeArgs) -> Result<Providers, String> {
             || (args.client_ca_file.is_some() && args.requestheader_client_ca_file.is_some()),
         tolerate_lookup_failure: args.authentication_tolerate_lookup_failure,
         needs_proxy: args.requestheader_client_ca_file.is_none(),
+        is_upstream: has_no_certificates,
         presence: args.presence(),
     });
     if cluster.is_none() && (args.authentication_skip_lookup || args.authentication_tolerate_lookup_failure) {

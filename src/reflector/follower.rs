@@ -151,7 +151,7 @@ impl Follower {
                 gone = self.follow() => return gone,
                 () = is_idle => {}
             }
-            tracing::info!(resource = %self.place.storage.id, "nobody has asked for it: it is no longer followed");
+            tracing::info!(resource = %self.place.storage.path_name(), "nobody has asked for it: it is no longer followed");
             if let Err(gone) = self.let_go() {
                 return gone;
             }
@@ -178,17 +178,17 @@ impl Follower {
                 End::Later(why, least) => (why, least.map(|least| least.min(RETRY_AFTER_MAX))),
                 End::Away(why) => (why, None),
                 End::Unsupported(why) => {
-                    tracing::info!(resource = %self.place.storage.id, why, "upstream does not begin a watch with all objects; lists it page by page");
+                    tracing::info!(resource = %self.place.storage.path_name(), why, "upstream does not begin a watch with all objects; lists it page by page");
                     self.by_pages = true;
                     continue;
                 }
                 End::OnlyJson(why) => {
-                    tracing::info!(resource = %self.place.storage.id, why, "upstream is asked for JSON from now on");
+                    tracing::info!(resource = %self.place.storage.path_name(), why, "upstream is asked for JSON from now on");
                     self.place.only_json();
                     continue;
                 }
                 End::Anew(why) | End::InDoubt(why) => {
-                    tracing::warn!(resource = %self.place.storage.id, known = %self.machine.known(), why, "a resource is loaded anew");
+                    tracing::warn!(resource = %self.place.storage.path_name(), known = %self.machine.known(), why, "a resource is loaded anew");
                     // A load that cannot be gone on from is a failure.
                     if self.machine.forget() && self.loaded_at.elapsed() >= WATCH_TIME_MIN {
                         continue;
@@ -316,7 +316,7 @@ impl Follower {
         let (revision, objects, broken) = (loaded.revision, loaded.objects.len(), loaded.broken.len());
         let known = self.machine.known();
         if revision < self.machine.loads_from() && self.is_restored() {
-            tracing::error!(resource = %self.place.storage.id, %known, %revision, "upstream was restored from a backup, or is another cluster");
+            tracing::error!(resource = %self.place.storage.path_name(), %known, %revision, "upstream was restored from a backup, or is another cluster");
             self.inbox.withhold();
             self.inbox.void_before(self.machine.rewind());
             self.inbox.fed().rewind(revision, known);
@@ -327,7 +327,7 @@ impl Follower {
         self.hand(reset)?;
         self.inbox.fed().advance(revision);
         began.iter().for_each(|began| self.inbox.fed().fresh_as_of(*began));
-        tracing::info!(resource = %self.place.storage.id, objects, broken, %revision, bytes = held.bytes(), "follows a resource of upstream");
+        tracing::info!(resource = %self.place.storage.path_name(), objects, broken, %revision, bytes = held.bytes(), "follows a resource of upstream");
         self.held = Some(held);
         (self.loaded_at, self.older, self.is_rewound) = (Instant::now(), None, false);
         self.inbox.fed().set_note(None);
@@ -441,6 +441,7 @@ impl Follower {
 
     fn take(&mut self, line: &Bytes, form: Form) -> Result<(), End> {
         let (came, before) = (Instant::now(), self.machine.known());
+        self.source.hears();
         let mut out = Vec::new();
         let taken = match told(line, form, &self.place)? {
             Told::Put(item) => self.machine.event(item, false, &self.place, &mut out),
@@ -491,14 +492,14 @@ impl Follower {
         (self.progress_failures, self.progress_after, self.refused) = (0, None, None);
         if self.told.take().is_some() {
             self.source.back.notify_waiters();
-            tracing::info!(resource = %self.place.storage.id, "upstream tells of a resource again");
+            tracing::info!(resource = %self.place.storage.path_name(), "upstream tells of a resource again");
         }
     }
 
     fn tell(&mut self, why: String) {
         self.inbox.fed().failed(&why);
         if self.told.as_ref() != Some(&why) {
-            tracing::warn!(resource = %self.place.storage.id, why, "a resource of upstream is not followed now; trying again");
+            tracing::warn!(resource = %self.place.storage.path_name(), why, "a resource of upstream is not followed now; trying again");
             self.told = Some(why);
         }
     }

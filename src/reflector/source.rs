@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AGE, WARNING};
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep};
 
@@ -25,7 +26,7 @@ const RESTORED_AFTER: Duration = Duration::from_secs(60);
 const LOAD_TIME: Duration = Duration::from_secs(900);
 /// Where it says of which release it is, and how often it is asked.
 const VERSION: &str = "/version";
-const RELEASE_LOOK: Duration = Duration::from_secs(10);
+const RELEASE_LOOK: Duration = Duration::from_secs(5);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
 const PAGES_AT_ONCE: usize = 32;
 
@@ -44,6 +45,8 @@ pub struct Source {
     pub(crate) releases: Releases,
     /// It answers again, after it did not.
     pub(crate) back: Notify,
+    /// When it was heard last.
+    heard: Mutex<Instant>,
     /// How long upstream says that it has less than it had, until that is believed.
     pub(crate) restored_after: Duration,
     /// How long a load may take.
@@ -74,6 +77,7 @@ impl Source {
             ledger: Ledger::within(None),
             releases: Releases::default(),
             back: Notify::new(),
+            heard: Mutex::new(Instant::now()),
             restored_after: RESTORED_AFTER,
             load_time: LOAD_TIME,
         })
@@ -118,9 +122,22 @@ impl Source {
         list_revision(&answer.body).map_err(|lie| NoAnswer::Failed(Failure { message: lie.to_string(), ..Failure::default() }))
     }
 
+    /// Notes that it says something now.
+    pub(crate) fn hears(&self) {
+        *self.heard.lock() = Instant::now();
+    }
+
+    /// Returns when it was heard last.
+    pub(crate) fn heard(&self) -> Instant {
+        *self.heard.lock()
+    }
+
     /// Asks of which release it is, where watches of this path are asked for; none when it does not say.
     pub(crate) async fn release(&self, path: &str) -> Option<String> {
         let answer = self.asking.whole(path, VERSION, "application/json").await.ok()?;
+        if !answer.status.is_server_error() {
+            self.hears();
+        }
         let release = release(&answer.body).filter(|_| answer.status == StatusCode::OK)?;
         self.releases.said(&release, Instant::now());
         Some(release)
@@ -192,8 +209,12 @@ fn warnings(value: &[u8]) -> impl Iterator<Item = (String, String)> {
 
 /// What an answer says that is none of use.
 fn refused(answer: &Answer) -> NoAnswer {
+    // A `Status` comes in the form of what was asked for, or in another one.
     let told = failure(&answer.body);
-    let message = answer.failure().unwrap_or_else(|| "the server answers without what was asked for".to_owned());
+    let message = match told.message.is_empty() {
+        true => answer.failure().unwrap_or_else(|| "the server answers without what was asked for".to_owned()),
+        false => told.message,
+    };
     NoAnswer::Failed(Failure { code: answer.status.as_u16(), message, retry_after: answer.retry_after().or(told.retry_after) })
 }
 

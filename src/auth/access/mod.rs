@@ -31,6 +31,7 @@ use crate::authz::node::NodeGraph;
 use crate::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use crate::authz::webhook::Webhook;
 use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
+use crate::right::AskingRight;
 use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
 pub use asker::{Asker, Undecided};
@@ -234,6 +235,17 @@ impl Access {
     #[must_use]
     pub fn files(&self) -> &dyn Reload {
         &self.authorizers
+    }
+
+    /// Returns whether the cluster that is asked what clients may do lets us ask, if there is one.
+    #[must_use]
+    pub fn right(&self) -> Option<Arc<AskingRight>> {
+        self.authorizers.now().webhooks.right()
+    }
+
+    /// Follows that, for ever.
+    pub fn follow_right(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.authorizers.now().webhooks.follow_right()
     }
 
     /// Those who are asked have changed: all open streams are judged again.

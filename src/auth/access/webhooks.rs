@@ -14,6 +14,7 @@ use super::settings::WebhookCall;
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
 use crate::presence::{Heard, Presence};
+use crate::right::AskingRight;
 use client::{CallError, Client, FlightLimits, KubeconfigError, Limits, Login, Logins, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Bytes of an answer.
@@ -37,6 +38,8 @@ struct Server {
     flights: SingleFlight<Digested, String, (Answer, bool)>,
     last: Mutex<LastVerdicts>,
     presence: Arc<Presence>,
+    /// Of a cluster, whether it lets us ask.
+    right: Option<Arc<AskingRight>>,
 }
 
 /// The verdict of a webhook, or why there is none.
@@ -60,9 +63,24 @@ impl Webhooks {
             flights,
             last: Mutex::default(),
             presence: call.presence.clone(),
+            right: call.settings.is_host.then(AskingRight::access_reviews),
         };
         self.0.insert(call.settings.name.clone(), Arc::new(server));
         Ok(())
+    }
+
+    /// Returns whether the cluster that is asked lets us ask, if there is one.
+    pub(super) fn right(&self) -> Option<Arc<AskingRight>> {
+        self.0.values().find_map(|server| server.right.clone())
+    }
+
+    /// Follows whether the cluster that is asked lets us ask, for ever.
+    pub(super) fn follow_right(&self) -> impl Future<Output = ()> + Send + use<> {
+        let server = self.0.values().find(|server| server.right.is_some()).cloned();
+        async move {
+            let Some((server, right)) = server.as_ref().and_then(|server| Some((server, server.right.as_ref()?))) else { return };
+            right.follow(&server.client, || server.url(), "authorization.k8s.io/v1", "SubjectAccessReview").await;
+        }
     }
 
     /// The verdict of a webhook, and what it means when it does not answer. Waits at most `until` for its turn to ask.
@@ -138,12 +156,16 @@ impl Server {
         let url = self.url();
         let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&url, question.review())).await;
         let heard = Heard::of(&answer);
+        self.right.iter().for_each(|right| right.heard(&answer));
         let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
         });
         let answer = verdict.map_err(|error| {
-            tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
+            // A right that is not there is reported once.
+            if !self.right.as_ref().is_some_and(|right| right.is_refused()) {
+                tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
+            }
             error.into()
         });
         (answer, heard)

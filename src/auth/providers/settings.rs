@@ -72,6 +72,8 @@ pub struct HostCluster {
     pub tolerate_lookup_failure: bool,
     /// No file says who signs the certificate of a proxy, so the ConfigMap must.
     pub needs_proxy: bool,
+    /// It stands behind this server and knows all clients: without its word nothing is known of a token.
+    pub is_upstream: bool,
     /// Whether it answers at all, and how long what it has said of a token counts while it does not.
     pub presence: Arc<Presence>,
 }
