@@ -60,7 +60,7 @@ use apiserver::{
     staleness,
     zpages::Started,
 };
-use auth::access::Access;
+use auth::access::{Access, AccessError};
 use auth::authn::Authenticator;
 use auth::providers::{Providers, ProvidersError, Sources};
 use backend::Backend;
@@ -99,9 +99,12 @@ const READY_AT_LATEST: Duration = Duration::from_secs(60);
 /// Why the server did not start, or did not go on; one line each.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// A file of the authenticators or authorizers, or with the key that signs tokens.
+    /// A file of the authenticators, or with the key that signs tokens.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Whom to ask what a user may do.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// Whom to ask whose a token is.
     #[error(transparent)]
     Providers(#[from] ProvidersError),

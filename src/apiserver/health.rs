@@ -189,7 +189,11 @@ impl Api {
     /// Whether the cluster that knows the clients lets this server ask about them. Behind it nobody is let in without; a server that extends it knows the proxy by its
     /// certificate.
     fn review_checks(&self, is_source: bool) -> Vec<Check> {
-        let names = if is_source { ["upstream-tokenreviews", "upstream-subjectaccessreviews"] } else { ["host/tokenreviews", "host/subjectaccessreviews"] };
+        let names = if is_source {
+            ["upstream-tokenreviews", "upstream-subjectaccessreviews"]
+        } else {
+            ["host/tokenreviews", "host/subjectaccessreviews"]
+        };
         let wrong = |right: &AskingRight| right.wrong().map(if is_source { Wrong::fails } else { Wrong::noted });
         let tokens = self.identity.providers.right().map(|right| (names[0], wrong(right)));
         tokens.into_iter().chain(self.access.right().map(|right| (names[1], wrong(&right)))).collect()

@@ -12,8 +12,7 @@ const FLAG: &str = "--kubeconfig";
 /// The namespaces of the cluster that the flags name, followed from now on.
 pub(super) fn namespaces(config: &Aggregated, logins: &Logins) -> Result<Arc<Namespaces>, StartError> {
     let login = logins.open(FLAG, &config.kubeconfig).map_err(|error| StartError::Host(error.to_string()))?;
-    let namespaces =
-        Namespaces::new(login).map_err(|why| StartError::Host(format!("{FLAG} {}: {why}", config.kubeconfig.display())))?;
+    let namespaces = Namespaces::new(login).map_err(|why| StartError::Host(format!("{FLAG} {}: {why}", config.kubeconfig.display())))?;
     let namespaces = Arc::new(namespaces);
     tokio::spawn({
         let namespaces = namespaces.clone();

@@ -65,7 +65,7 @@ impl Reloads {
         if has_changed(self.api.access.files()) || logins > 0 {
             self.api.access.reloaded();
         }
-        for replica in &self.replica {
+        if let Some(replica) = &self.replica {
             let files = replica.files().filter(|files| has_changed(*files));
             files.iter().for_each(|files| certificates::show(&self.api.metrics, files.files()));
             if files.is_some() || logins > 0 {

@@ -15,7 +15,6 @@ use registry::Feeds;
 use storage::read::serve::Reader;
 use telemetry::Metrics;
 
-
 /// What brings the objects, until it is told to run.
 pub(super) enum Feeding {
     /// Each etcd's changes.
@@ -51,13 +50,7 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
 }
 
 /// Makes it. Nothing is asked yet.
-pub(super) fn make(
-    backend: &Backend,
-    prefix: &str,
-    config: &Config,
-    logins: &Logins,
-    metrics: &Arc<Metrics>,
-) -> Result<Made, StartError> {
+pub(super) fn make(backend: &Backend, prefix: &str, config: &Config, logins: &Logins, metrics: &Arc<Metrics>) -> Result<Made, StartError> {
     let Some(asked) = &config.source else {
         // Feeds have clients of their own: their connections live on their runtime, and requests never queue behind a load.
         let (drivers, feeds) = feeds::feeds(&backend.etcds()?, prefix, config, metrics);

@@ -144,9 +144,8 @@ mod tests {
             (Err(CallError::Credentials("no file".to_owned())), "there are no credentials: no file"),
         ] {
             right.heard(&refusal);
-            let wanted = format!(
-                "this server may not create tokenreviews.authentication.k8s.io, so nobody who brings a token is let in: {why}"
-            );
+            let wanted =
+                format!("this server may not create tokenreviews.authentication.k8s.io, so nobody who brings a token is let in: {why}");
             silence().iter().for_each(|outcome| right.heard(outcome));
             assert_eq!((right.wrong(), right.is_refused(), right.is_due()), (Some(wanted), true, true));
         }

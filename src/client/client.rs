@@ -143,14 +143,14 @@ pub struct Client {
 }
 
 impl Link {
-    fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Link {
+    fn over(connector: Connector, authorization: Authorization, limits: Limits) -> Link {
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(limits.concurrent_max)
             .build(connector);
-        Link { http, authorization: Authorization::of(credentials) }
+        Link { http, authorization }
     }
 }
 
@@ -169,7 +169,7 @@ impl Client {
     /// # Errors
     /// When its certificate and key do not fit.
     pub fn of(config: &Kubeconfig, limits: Limits) -> Result<Client, String> {
-        Ok(Client::over(config.connector(Versions::Http1)?, config.credentials.clone(), limits))
+        Ok(Client::over(config.connector(Versions::Http1)?, config.authorization(), limits))
     }
 
     /// A client of the server of a kubeconfig file, which follows the file. Its requests go to [`Login::url`].
@@ -178,7 +178,7 @@ impl Client {
     /// When its certificate and key do not fit.
     pub fn following(login: &Arc<Login>, limits: Limits) -> Result<Client, String> {
         let link = Derived::new(login.clone(), move |config, _| {
-            Ok(Link::over(config.connector(Versions::Http1)?, config.credentials.clone(), limits))
+            Ok(Link::over(config.connector(Versions::Http1)?, config.authorization(), limits))
         });
         Ok(Client::with(Links::Login(link?), limits))
     }
@@ -189,7 +189,7 @@ impl Client {
     /// When a certificate is none.
     pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_http1();
-        Ok(Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits))
+        Ok(Client::over(Connector(builder.wrap_connector(tcp())), Authorization::of(Credentials::None), limits))
     }
 
     /// A client of the Service of this name and port, wherever it is found: its certificate has to be of that name, and requests name it as their host.
@@ -201,12 +201,12 @@ impl Client {
         let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only();
         let builder = builder.with_server_name_resolver(FixedServerNameResolver::new(server_name)).enable_http1();
         let host = HeaderValue::from_str(&format!("{name}:{port}")).map_err(|error| format!("{name}: {error}"))?;
-        let client = Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits);
+        let client = Client::over(Connector(builder.wrap_connector(tcp())), Authorization::of(Credentials::None), limits);
         Ok(Client { host: Some(host), ..client })
     }
 
-    fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Client {
-        Client::with(Links::Fixed(Arc::new(Link::over(connector, credentials, limits))), limits)
+    fn over(connector: Connector, authorization: Authorization, limits: Limits) -> Client {
+        Client::with(Links::Fixed(Arc::new(Link::over(connector, authorization, limits))), limits)
     }
 
     fn with(link: Links, limits: Limits) -> Client {

@@ -42,7 +42,15 @@ impl Reflectors {
     pub fn new(source: Arc<Source>, policy: Policy) -> (Self, mpsc::Sender<Command>, Arc<Fed>) {
         let (commander, commands) = mpsc::channel(COMMANDS_MAX);
         let oldest = Arc::new(Self::clock());
-        let reflectors = Self { source, policy, commands, followed: HashMap::new(), tasks: JoinSet::new(), oldest: oldest.clone(), began: Instant::now() };
+        let reflectors = Self {
+            source,
+            policy,
+            commands,
+            followed: HashMap::new(),
+            tasks: JoinSet::new(),
+            oldest: oldest.clone(),
+            began: Instant::now(),
+        };
         (reflectors, commander, oldest)
     }
 

@@ -26,10 +26,9 @@ pub struct Named {
 
 /// Why a file is of no use; one line with the flag.
 #[derive(Debug, Error)]
-#[error("{}{what}", file.as_ref().map_or_else(String::new, |file| format!("{} {}: ", file.flag, file.path.display())))]
+#[error("{} {}: {what}", file.flag, file.path.display())]
 pub struct FileError {
-    /// None of a value that is made of no file.
-    file: Option<Named>,
+    file: Named,
     what: String,
 }
 
@@ -166,9 +165,9 @@ fn fingerprint(contents: &[io::Result<Vec<u8>>]) -> Fingerprint {
 fn value<T>(files: &[Named], contents: Vec<io::Result<Vec<u8>>>, parse: impl Fn(&[Vec<u8>]) -> Result<T, Wrong>) -> Result<T, FileError> {
     let mut bytes = Vec::new();
     for (file, content) in files.iter().zip(contents) {
-        bytes.push(content.map_err(|error| FileError { file: Some(file.clone()), what: error.to_string() })?);
+        bytes.push(content.map_err(|error| FileError { file: file.clone(), what: error.to_string() })?);
     }
-    parse(&bytes).map_err(|(number, what)| FileError { file: files.get(number).cloned(), what })
+    parse(&bytes).map_err(|(number, what)| FileError { file: files[number].clone(), what })
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
+use thiserror::Error;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -96,6 +97,17 @@ pub struct Access {
     losses: AtomicU64,
     /// There are streams about which webhooks must be asked.
     unknown: Notify,
+}
+
+/// Why it is not known who is asked. One line with the flag.
+#[derive(Debug, Error)]
+pub enum AccessError {
+    /// The file of a configuration.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The kubeconfig file of a webhook.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
 }
 
 /// Whom to ask.
@@ -202,16 +214,19 @@ impl Access {
     ///
     /// # Errors
     /// What is wrong with a file that says who is asked, or where a webhook is.
-    pub fn new(config: &Authorization, moves_watches: bool, logins: &Arc<Logins>) -> Result<Self, FileError> {
+    pub fn new(config: &Authorization, moves_watches: bool, logins: &Arc<Logins>) -> Result<Self, AccessError> {
         let rbac = Arc::<Following<RbacIndex>>::default();
         let node = config.modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
         let authorizers = {
             let (config, rbac, node, logins) = (config.clone(), rbac.clone(), node.clone(), logins.clone());
-            // A file of a configuration is named by itself.
-            let told = |error: KubeconfigError, is_in_file| if is_in_file { error.what } else { error.to_string() };
+            // Webhooks of flags are wrong now or never.
+            let _of_flags = match &config.file {
+                None => webhooks::open(&config.modes, &logins)?,
+                Some(_) => Vec::new(),
+            };
             Reloaded::load(config.files(), move |contents| {
                 let modes = config.modes_of(contents).map_err(|what| (0, what))?;
-                Authorizers::new(&modes, &rbac, node.as_ref(), &logins).map_err(|error| (0, told(error, config.file.is_some())))
+                Authorizers::new(&modes, &rbac, node.as_ref(), &logins).map_err(|error| (0, error.what))
             })?
         };
         Ok(Self {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::last_verdicts::LastVerdicts;
-use super::settings::WebhookCall;
+use super::settings::{Mode, WebhookCall};
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
 use crate::presence::{Heard, Presence};
@@ -44,6 +44,18 @@ struct Server {
 
 /// The verdict of a webhook, or why there is none.
 type Answer = Result<Verdict, Arc<str>>;
+
+/// Opens the logins of all webhooks among these.
+///
+/// # Errors
+/// What is wrong with one of their files.
+pub(super) fn open(modes: &[Mode], logins: &Logins) -> Result<Vec<Arc<Login>>, KubeconfigError> {
+    let webhooks = modes.iter().filter_map(|mode| match mode {
+        Mode::Webhook(call) => Some(call),
+        _ => None,
+    });
+    webhooks.map(|call| logins.open(call.flag, &call.kubeconfig)).collect()
+}
 
 impl Webhooks {
     /// Adds one more webhook, by its name.

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 use self::settings as config;
 use crate::authn::oidc::{AuthenticationConfiguration, JwtAuthenticator};
-use crate::right::AskingRight;
 use crate::authn::{Algorithm, Anonymous, AuthenticatedUser, Authenticator, Identity, NeedsRemote, Refusal};
+use crate::right::AskingRight;
 pub use client::TooMany;
 use client::{KubeconfigError, Logins, Trust, WaiterLimit};
 use config_file::ConfigFile;

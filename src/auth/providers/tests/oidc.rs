@@ -221,7 +221,10 @@ async fn a_file_names_several_providers_and_is_read_again() {
 async fn a_wrong_provider_keeps_the_server_from_starting() {
     let why = |flags: Flags, ca_file: Option<PathBuf>| {
         let oidc = Some(config::Oidc::Flags { flags: Box::new(flags), ca_file, algorithms: vec![Algorithm::Rs256] });
-        Sources::read(&config::Providers { oidc, ..config::Providers::default() }, &Logins::default()).map(|_| ()).expect_err("refused").to_string()
+        Sources::read(&config::Providers { oidc, ..config::Providers::default() }, &Logins::default())
+            .map(|_| ())
+            .expect_err("refused")
+            .to_string()
     };
     let flags =
         |url: &str| Flags { issuer_url: url.to_owned(), client_id: "us".to_owned(), username_claim: "sub".to_owned(), ..Flags::default() };
