@@ -174,7 +174,8 @@ impl Api {
         Some(if endpoint == Health::Readyz { Wrong::fails(why) } else { Wrong::noted(why) })
     }
 
-    /// What is wrong with the way from upstream to memory. Every server like this one has lost the same: reads and watches go on in all of them.
+    /// What is wrong with the way from upstream to memory. Every server like this one has lost the same: reads and watches go on in all of
+    /// them.
     fn source_wrong(&self, source: &dyn Behind, endpoint: Health) -> Option<String> {
         let fed = self.oldest();
         let old = fed.is_behind().then(|| {
@@ -186,7 +187,8 @@ impl Api {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Whether the cluster that knows the clients lets this server ask about them. Behind it nobody is let in without; a server that extends it knows the proxy by its
+    /// Whether the cluster that knows the clients lets this server ask about them. Behind it nobody is let in without; a server that
+    /// extends it knows the proxy by its
     /// certificate.
     fn review_checks(&self, is_source: bool) -> Vec<Check> {
         let names = if is_source {

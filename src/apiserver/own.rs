@@ -22,7 +22,8 @@ impl Api {
         self.upstream.as_ref().is_some_and(|upstream| upstream.is_source())
     }
 
-    /// How old what memory has of a resource may be; none before it is known, and of a resource that is not in memory because nobody asked for it.
+    /// How old what memory has of a resource may be; none before it is known, and of a resource that is not in memory because nobody asked
+    /// for it.
     pub(super) fn age_of(&self, resource: &Resource) -> Option<Duration> {
         let published = &resource.handle.published;
         let is_there = !self.is_fed_by_upstream() || published.known().is_ready();

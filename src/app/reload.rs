@@ -1,4 +1,5 @@
-//! Looks at the files of the TLS listener, and at those that say who we are elsewhere, again and again: what has changed in them counts without a restart, and no connection breaks.
+//! Looks at the files of the TLS listener, and at those that say who we are elsewhere, again and again: what has changed in them counts
+//! without a restart, and no connection breaks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Whether an API server lets this server ask about tokens or rights. A right that was never given, or was taken away, keeps every client out, so it is found out before a
+//! Whether an API server lets this server ask about tokens or rights. A right that was never given, or was taken away, keeps every client
+//! out, so it is found out before a
 //! client is, and reported once.
 
 use std::sync::Arc;
@@ -99,7 +100,8 @@ impl AskingRight {
         !matches!(&*self.state.lock(), State::Granted(at) if at.elapsed() < GRANTED_FOR)
     }
 
-    /// Finds out again and again whether the right is there, unless clients' questions say so: sends a review without any question, which is refused by its form alone
+    /// Finds out again and again whether the right is there, unless clients' questions say so: sends a review without any question, which
+    /// is refused by its form alone
     /// when it is let through.
     pub(crate) async fn follow(&self, client: &Client, url: impl Fn() -> Uri, api_version: &str, kind: &str) {
         let review = serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": {}, "spec": {}}).to_string();

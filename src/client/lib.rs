@@ -1,6 +1,7 @@
 //! Speaks to other servers: webhooks, OpenID providers, another Kubernetes API.
 //!
-//! [`Kubeconfig`] says where a server is and who we are there, [`Login`] follows its file, [`Client`] sends requests with limits, [`retried`] tries again as Kubernetes' webhooks do, and
+//! [`Kubeconfig`] says where a server is and who we are there, [`Login`] follows its file, [`Client`] sends requests with limits,
+//! [`retried`] tries again as Kubernetes' webhooks do, and
 //! [`SingleFlight`] asks a question once for all that wait for its answer.
 
 mod backoff;

@@ -1,4 +1,5 @@
-//! Who we are at a server, as its kubeconfig file says now. All that ask the server share one [`Login`], so a new token, certificate, authority or address counts for all of them at once.
+//! Who we are at a server, as its kubeconfig file says now. All that ask the server share one [`Login`], so a new token, certificate,
+//! authority or address counts for all of them at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

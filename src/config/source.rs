@@ -89,7 +89,8 @@ impl ServeArgs {
 }
 
 impl ServeArgs {
-    /// Returns the kubeconfig file of the cluster that is asked about tokens and rights, and the flag that names it: this one, or that of a cluster that is extended or whose
+    /// Returns the kubeconfig file of the cluster that is asked about tokens and rights, and the flag that names it: this one, or that of a
+    /// cluster that is extended or whose
     /// objects are served.
     pub(super) fn host_kubeconfig(&self, flag: &'static str, own: Option<&PathBuf>) -> Option<(&'static str, PathBuf)> {
         let own = own.map(|path| (flag, path.clone()));

@@ -95,7 +95,8 @@ impl Reflectors {
         }
     }
 
-    /// Notes how far memory is and how old. While its watch is open upstream tells of what happens to a resource, so memory is as old as what upstream said last of anything; of a resource
+    /// Notes how far memory is and how old. While its watch is open upstream tells of what happens to a resource, so memory is as old as
+    /// what upstream said last of anything; of a resource
     /// that is cut off, or was not heard of for longer than bookmarks take, only its own last word counts.
     fn look(&self) {
         let (now, heard) = (Instant::now(), self.source.heard());

@@ -231,7 +231,26 @@ impl std::fmt::Display for NoAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use codec::proto::{envelope_into, message};
     use http::HeaderValue;
+
+    /// What is asked for as protobuf is refused so, and others refuse in words of their own.
+    #[test]
+    fn a_refusal_is_text_in_whatever_form_it_comes() {
+        let json = r#"{"kind":"Status","message":"nodes is forbidden","code":403}"#;
+        let mut protobuf = Vec::new();
+        envelope_into("v1", "Status", &message("v1", "Status").expect("a message").from_json(json.as_bytes()).expect("a Status"), &mut protobuf);
+        for (body, wanted) in [
+            (protobuf, "403 nodes is forbidden"),
+            (json.into(), "403 nodes is forbidden"),
+            (b"<p>no</p>".to_vec(), "403 <p>no</p>"),
+            (b"\x1f\x8b\x08\x00".to_vec(), "403 unknown"),
+            (Vec::new(), "403 unknown"),
+        ] {
+            let answer = Answer { status: StatusCode::FORBIDDEN, headers: HeaderMap::new(), body: body.into() };
+            assert_eq!(refused(&answer).to_string(), wanted);
+        }
+    }
 
     /// A kube-apiserver warns of old API versions with the same code.
     #[test]

@@ -111,7 +111,8 @@ pub struct Body {
 pub struct Settings {
     /// The server, with our certificate or other credentials.
     pub at: Arc<Kubeconfig>,
-    /// What these are good for. Where clients' own tokens are passed on they are for our own questions alone: what is forwarded goes over connections that show nobody.
+    /// What these are good for. Where clients' own tokens are passed on they are for our own questions alone: what is forwarded goes over
+    /// connections that show nobody.
     pub auth_mode: AuthMode,
 }
 
@@ -179,7 +180,8 @@ where
         })
     }
 
-    /// Returns the same with other settings. What is under way counts on for its clients; a server that was verified stays so, whatever our credentials are now.
+    /// Returns the same with other settings. What is under way counts on for its clients; a server that was verified stays so, whatever our
+    /// credentials are now.
     ///
     /// # Errors
     /// As of [`Upstream::new`].

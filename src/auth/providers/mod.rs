@@ -194,7 +194,8 @@ impl Providers {
     /// Whose token it is, for these audiences, or for those of the API when there are none. `client` is who asks.
     ///
     /// # Errors
-    /// There was no place for the question `until` then, or too many wait for one already: nobody was asked. Or only upstream could say, and has not.
+    /// There was no place for the question `until` then, or too many wait for one already: nobody was asked. Or only upstream could say,
+    /// and has not.
     pub async fn authenticate(
         &self,
         asked: NeedsRemote,

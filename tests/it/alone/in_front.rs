@@ -1,4 +1,5 @@
-//! `--source=upstream` in front of a watchcache, which judges tokens and rights as a kube-apiserver does: what becomes of a changed kubeconfig, of rights that the server itself has not, and
+//! `--source=upstream` in front of a watchcache, which judges tokens and rights as a kube-apiserver does: what becomes of a changed
+//! kubeconfig, of rights that the server itself has not, and
 //! what it says of itself. In front of a kube-apiserver: `live/fed`.
 
 use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};

@@ -129,7 +129,8 @@ async fn nobody_waits_for_who_is_away() {
     assert!(began.elapsed() < Duration::from_secs(5) && bench.other.asked().len() == asked + 1, "{}", bench.other.asked().len());
 }
 
-/// Whoever was named before waits for a silent server only until it counts as away, a stranger then as long; what it says later counts from then on.
+/// Whoever was named before waits for a silent server only until it counts as away, a stranger then as long; what it says later counts from
+/// then on.
 #[tokio::test]
 async fn a_silent_server_is_not_waited_for() {
     let bench = Bench::new().await;
