@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -22,6 +23,7 @@ use tokio::time::timeout;
 use super::connector::{Connector, Versions, tcp};
 use super::credentials::{Authorization, Credentials};
 use super::kubeconfig::Kubeconfig;
+use super::login::{Derived, Login};
 use super::trust::{Trust, settings};
 
 /// A connection without requests is closed after this time (Go's default for its clients).
@@ -118,23 +120,67 @@ impl NdjsonStream {
     }
 }
 
-/// See the file's header.
-pub struct Client {
+/// Connections, and who we are on them.
+struct Link {
     http: legacy::Client<Connector, Full<Bytes>>,
     authorization: Authorization,
+}
+
+enum Links {
+    /// These for ever.
+    Fixed(Arc<Link>),
+    /// Those of a login as it is now.
+    Login(Derived<Link>),
+}
+
+/// See the file's header.
+pub struct Client {
+    link: Links,
     limits: Limits,
     turns: Semaphore,
     /// What requests name as their host, if that is not where they are sent.
     host: Option<HeaderValue>,
 }
 
+impl Link {
+    fn over(connector: Connector, authorization: Authorization, limits: Limits) -> Link {
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(limits.concurrent_max)
+            .build(connector);
+        Link { http, authorization }
+    }
+}
+
+impl Links {
+    fn now(&self) -> Arc<Link> {
+        match self {
+            Links::Fixed(link) => link.clone(),
+            Links::Login(link) => link.now(),
+        }
+    }
+}
+
 impl Client {
-    /// A client of the server of a kubeconfig file.
+    /// A client of the server of a kubeconfig file, as it is read once.
     ///
     /// # Errors
     /// When its certificate and key do not fit.
     pub fn of(config: &Kubeconfig, limits: Limits) -> Result<Client, String> {
-        Ok(Client::over(config.connector(Versions::Http1)?, config.credentials.clone(), limits))
+        Ok(Client::over(config.connector(Versions::Http1)?, config.authorization(), limits))
+    }
+
+    /// A client of the server of a kubeconfig file, which follows the file. Its requests go to [`Login::url`].
+    ///
+    /// # Errors
+    /// When its certificate and key do not fit.
+    pub fn following(login: &Arc<Login>, limits: Limits) -> Result<Client, String> {
+        let link = Derived::new(login.clone(), move |config, _| {
+            Ok(Link::over(config.connector(Versions::Http1)?, config.authorization(), limits))
+        });
+        Ok(Client::with(Links::Login(link?), limits))
     }
 
     /// A client of HTTPS servers that these are trusted for, without credentials.
@@ -143,7 +189,7 @@ impl Client {
     /// When a certificate is none.
     pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_http1();
-        Ok(Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits))
+        Ok(Client::over(Connector(builder.wrap_connector(tcp())), Authorization::of(Credentials::None), limits))
     }
 
     /// A client of the Service of this name and port, wherever it is found: its certificate has to be of that name, and requests name it as their host.
@@ -155,19 +201,16 @@ impl Client {
         let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only();
         let builder = builder.with_server_name_resolver(FixedServerNameResolver::new(server_name)).enable_http1();
         let host = HeaderValue::from_str(&format!("{name}:{port}")).map_err(|error| format!("{name}: {error}"))?;
-        let client = Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits);
+        let client = Client::over(Connector(builder.wrap_connector(tcp())), Authorization::of(Credentials::None), limits);
         Ok(Client { host: Some(host), ..client })
     }
 
-    fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Client {
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(limits.concurrent_max)
-            .build(connector);
-        let turns = Semaphore::new(limits.concurrent_max);
-        Client { http: client, authorization: Authorization::of(credentials), limits, turns, host: None }
+    fn over(connector: Connector, authorization: Authorization, limits: Limits) -> Client {
+        Client::with(Links::Fixed(Arc::new(Link::over(connector, authorization, limits))), limits)
+    }
+
+    fn with(link: Links, limits: Limits) -> Client {
+        Client { link, limits, turns: Semaphore::new(limits.concurrent_max), host: None }
     }
 
     /// Posts JSON.
@@ -217,10 +260,11 @@ impl Client {
     }
 
     async fn send(&self, method: Method, url: &Uri, body: Bytes) -> Result<Response<Incoming>, CallError> {
-        let credentials = self.authorization.header().await.map_err(CallError::Credentials)?;
+        let link = self.link.now();
+        let credentials = link.authorization.header().await.map_err(CallError::Credentials)?;
         let mut request = request(method.clone(), url, body, credentials);
         request.headers_mut().extend(self.host.clone().map(|host| (HOST, host)));
-        self.http.request(request).await.map_err(|error| self.failure(&error, &method, url))
+        link.http.request(request).await.map_err(|error| self.failure(&error, &method, url))
     }
 
     async fn whole(&self, answer: Response<Incoming>, method: &Method, url: &Uri) -> Result<Answer, CallError> {
@@ -256,6 +300,14 @@ fn request(method: Method, url: &Uri, body: Bytes, credentials: Option<HeaderVal
         headers.insert(AUTHORIZATION, credentials);
     }
     request
+}
+
+/// The text of a body that may be cut; none when it is empty, or not a text.
+fn text_of(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let is_text = !text.chars().any(|one| one.is_control() && !one.is_whitespace());
+    let text = text.trim();
+    (is_text && !text.is_empty()).then(|| text.to_owned())
 }
 
 /// The innermost cause of an error of hyper, which says what happened; those around it say where.
@@ -308,8 +360,7 @@ impl Answer {
         {
             return Some(message.to_owned());
         }
-        let text = String::from_utf8_lossy(&self.body[..self.body.len().min(ERROR_TEXT_BYTES_MAX)]).trim().to_owned();
-        let text = if text.is_empty() { "unknown".to_owned() } else { text };
+        let text = text_of(&self.body[..self.body.len().min(ERROR_TEXT_BYTES_MAX)]).unwrap_or_else(|| "unknown".to_owned());
         Some(match self.status.as_u16() {
             400 => "the server rejected our request for an unknown reason".to_owned(),
             401 => "the server has asked for the client to provide credentials".to_owned(),

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tower::{Service, ServiceExt};
 
 use super::kubeconfig::Kubeconfig;
-use super::trust::settings;
+use super::trust::{Certificate, settings};
 
 /// How long a connection may take to be made, and as long again its TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -86,7 +86,19 @@ impl Kubeconfig {
     /// # Errors
     /// When certificate and key do not fit.
     pub fn connector(&self, versions: Versions) -> Result<Connector, String> {
-        let tls = settings(&self.trust, self.certificate.as_ref())?;
+        self.connector_showing(self.certificate.as_ref(), versions)
+    }
+
+    /// Connections to this server that show no certificate.
+    ///
+    /// # Errors
+    /// When what is trusted makes no sense.
+    pub fn connector_of_nobody(&self, versions: Versions) -> Result<Connector, String> {
+        self.connector_showing(None, versions)
+    }
+
+    fn connector_showing(&self, certificate: Option<&Certificate>, versions: Versions) -> Result<Connector, String> {
+        let tls = settings(&self.trust, certificate)?;
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         let builder = match &self.server_name {
             Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),

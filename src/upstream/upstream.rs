@@ -107,19 +107,18 @@ pub struct Body {
 }
 
 /// Where upstream is, and how requests to it are authenticated.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The server, with our certificate or other credentials.
-    pub at: Kubeconfig,
-    /// What these are good for.
+    pub at: Arc<Kubeconfig>,
+    /// What these are good for. Where clients' own tokens are passed on they are for our own questions alone: what is forwarded goes over
+    /// connections that show nobody.
     pub auth_mode: AuthMode,
-    /// As whom this server itself asks what upstream has, where clients' own tokens are passed on and it has an identity of its own; else it is nobody then.
-    pub ours: Option<Kubeconfig>,
 }
 
 /// See the file's header. `B` is the body of the requests.
 pub struct Upstream<B> {
-    at: Kubeconfig,
+    at: Arc<Kubeconfig>,
     auth_mode: AuthMode,
     authorization: Authorization,
     connections: Mutex<Vec<PooledConnection<B>>>,
@@ -158,14 +157,17 @@ where
     ///
     /// # Errors
     /// When our certificate and its key do not fit.
-    pub fn new(Settings { at, auth_mode, ours }: Settings) -> Result<Self, String> {
+    pub fn new(Settings { at, auth_mode }: Settings) -> Result<Self, String> {
+        let shows_nobody = auth_mode == AuthMode::OwnToken;
+        let connector = |versions| if shows_nobody { at.connector_of_nobody(versions) } else { at.connector(versions) };
+        let ours = (shows_nobody && at.has_identity()).then(|| Ok::<_, String>((at.connector(Versions::Http1)?, at.authorization())));
         Ok(Self {
-            ours: ours.map(|ours| Ok::<_, String>((ours.connector(Versions::Http1)?, ours.authorization()))).transpose()?,
+            ours: ours.transpose()?,
             authorization: at.authorization(),
             connections: Mutex::default(),
-            connector: at.connector(Versions::All)?,
-            connector_apart: at.connector(Versions::Http1)?,
-            single: client(at.connector(Versions::Http1)?),
+            connector: connector(Versions::All)?,
+            connector_apart: connector(Versions::Http1)?,
+            single: client(connector(Versions::Http1)?),
             singles: Arc::default(),
             shared: Shares::new(REQUESTS_MAX),
             apart: Shares::new(REQUESTS_MAX - REQUESTS_MAX / NOBODYS_PART),
@@ -175,6 +177,23 @@ where
             verified: AtomicBool::new(false),
             auth_mode,
             at,
+        })
+    }
+
+    /// Returns the same with other settings. What is under way counts on for its clients; a server that was verified stays so, whatever our
+    /// credentials are now.
+    ///
+    /// # Errors
+    /// As of [`Upstream::new`].
+    pub fn anew(&self, settings: Settings) -> Result<Self, String> {
+        let new = Self::new(settings)?;
+        new.set_verified(self.is_verified() && self.auth_mode == new.auth_mode && self.at.server() == new.at.server());
+        Ok(Self {
+            shared: self.shared.clone(),
+            apart: self.apart.clone(),
+            nobodys: self.nobodys.clone(),
+            given_up: self.given_up.clone(),
+            ..new
         })
     }
 
