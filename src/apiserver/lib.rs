@@ -63,5 +63,6 @@ pub mod status;
 mod strict_transport;
 mod token_request;
 mod tunnel;
+mod unstored;
 mod websocket;
 pub mod zpages;
