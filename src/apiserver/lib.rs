@@ -14,6 +14,7 @@ mod call;
 mod caught;
 pub mod check;
 mod client_proof;
+mod component_statuses;
 mod conn;
 mod content_type;
 mod context;

@@ -1,9 +1,12 @@
-//! Resources of which nothing is stored: bindings, and reviews.
+//! Resources of which nothing is stored: bindings, component statuses, and reviews.
 
 use axum::{extract::Request, response::Response};
 use http::Method;
 
-use super::{api::Api, context::Authorized, path::ResourcePath, resource::ResourceRequest, respond::not_found, reviews, status::Status};
+use super::{
+    api::Api, component_statuses, context::Authorized, path::ResourcePath, resource::ResourceRequest, respond::not_found, reviews,
+    status::Status,
+};
 use catalogue::Unstored;
 
 /// What is written to by a binding.
@@ -11,6 +14,9 @@ const PODS: (&str, &str, &str) = ("", "v1", "pods");
 
 /// Answers a request whose path names such a resource.
 pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, unstored: &Unstored, request: Request) -> Response {
+    if unstored.kind == "ComponentStatus" {
+        return Box::pin(component_statuses::serve(api, context, path, unstored, request)).await;
+    }
     let resources = api.resources.load_full();
     let missing = || not_found(&context.reply, &resources.catalogue, Some(&path.group));
     let has_place = path.namespace.is_some() || path.odd.no_namespace;

@@ -37,7 +37,8 @@ pub struct Unstored {
     pub version: String,
     /// Plural name, as in the path.
     pub resource: String,
-    pub(super) singular: String,
+    /// What one of it is called.
+    pub singular: String,
     /// Kind of the body and of the answer.
     pub kind: String,
     /// Kind of a list; empty of what is not listed.

@@ -36,12 +36,14 @@ fn converted(body: &[u8]) -> Reaction {
     let objects = review["request"]["objects"].as_array().expect("objects").iter().map(|object| {
         let mut object = object.clone();
         let spec = object["spec"].as_object().cloned().unwrap_or_default();
-        let renamed: Map<String, Value> = spec.into_iter().map(|(name, value)| (format!("{}{}", &name[..1], &wanted[wanted.len() - 1..]), value)).collect();
+        let renamed: Map<String, Value> =
+            spec.into_iter().map(|(name, value)| (format!("{}{}", &name[..1], &wanted[wanted.len() - 1..]), value)).collect();
         object["spec"] = renamed.into();
         object["apiVersion"] = wanted.as_str().into();
         object
     });
-    let response = json!({"uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": objects.collect::<Vec<_>>()});
+    let response =
+        json!({"uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": objects.collect::<Vec<_>>()});
     Reaction::json(&json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}))
 }
 
@@ -56,7 +58,11 @@ async fn an_apply_asks_the_webhook_whichever_version_the_object_is_in() -> Outco
         Value::Object(["a", "b", "c"].map(field).into_iter().collect())
     };
     let versions = |first_is_served: bool| {
-        json!([version("v1", first_is_served, false, &fields(1)), version("v2", true, true, &fields(2)), version("v3", true, false, &fields(3))])
+        json!([
+            version("v1", first_is_served, false, &fields(1)),
+            version("v2", true, true, &fields(2)),
+            version("v3", true, false, &fields(3))
+        ])
     };
     let place = json!({"url": format!("{}/", hook.url()), "caBundle": BASE64_STANDARD.encode(hook.ca_pem())});
     let conversion = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": place}});
@@ -78,7 +84,11 @@ async fn an_apply_asks_the_webhook_whichever_version_the_object_is_in() -> Outco
     let (status, object) = applied(&client, "v2", ("c", "me"), &json!({"b2": "y"})).await?;
     assert_eq!((status, &object["spec"]), (200, &json!({"a2": "x", "b2": "y"})), "{object}");
     let (status, object) = applied(&client, "v2", ("d", "third"), &json!({"c2": "other"})).await?;
-    assert_eq!((status, object["message"].as_str()), (409, Some("Apply failed with 1 conflict: conflict with \"me\" using ex.io/v1: .spec.c1")), "{object}");
+    assert_eq!(
+        (status, object["message"].as_str()),
+        (409, Some("Apply failed with 1 conflict: conflict with \"me\" using ex.io/v1: .spec.c1")),
+        "{object}"
+    );
     Ok(())
 }
 
@@ -94,7 +104,8 @@ async fn an_object_must_fit_the_versions_of_its_managers() -> Outcome {
         json!({"items": {"type": "array", "items": {"type": "object", "properties": item}}})
     };
     let (none, conversion) = (json!({}), json!({"strategy": "None"}));
-    asked(&client, ("POST", DEFINITIONS), Some(&definition(&json!([version("v1beta1", true, true, &spec(&none))]), &conversion)), 201).await?;
+    asked(&client, ("POST", DEFINITIONS), Some(&definition(&json!([version("v1beta1", true, true, &spec(&none))]), &conversion)), 201)
+        .await?;
     answers(&client, "/apis/ex.io/v1beta1/things", 200).await?;
     let items = json!({"items": [{"a": "x"}]});
     for name in ["a", "b"] {
