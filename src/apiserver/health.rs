@@ -201,6 +201,11 @@ impl Api {
         tokens.into_iter().chain(self.access.right().map(|right| (names[1], wrong(&right)))).collect()
     }
 
+    /// Why etcd is not healthy, as a component's status says it.
+    pub(super) fn etcd_failure(&self) -> Option<String> {
+        self.etcd_wrong(Health::Readyz).map(|wrong| wrong.why)
+    }
+
     /// Answers a health endpoint, or one check of it.
     pub(super) fn health(&self, context: &Authorized, endpoint: Health, check: Option<&str>) -> Response {
         let (reply, query) = (&context.reply, &context.line.query);

@@ -33,7 +33,7 @@ use storage::write::{
     object_ref::ObjectRef,
     options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
 };
-use telemetry::{RequestTimer, Scope, Verb};
+use telemetry::{RequestTimer, Scope, ServedMetrics, Verb};
 
 /// Objects that a DELETECOLLECTION without a limit lists at once, as kube-apiserver does: so a revision in its query means that very revision.
 const DELETED_AT_ONCE: i64 = 10_000;
@@ -90,11 +90,26 @@ impl ResourceRequest<'_> {
             Ok(write) => write,
             Err(status) => return context.refused(&status),
         };
+        let requests = self.resource.requests.clone();
+        self.write_as(write, &requests, request).await
+    }
+
+    /// Answers a POST of `bindings`, of Pods as the resource.
+    pub(super) async fn bind(self, request: Request) -> Response {
+        if let Err(status) = self.has_names(request.method()) {
+            return self.context.refused(&status);
+        }
+        let requests = self.api.metrics.served(&self.path.group, &self.path.version, &self.path.resource);
+        self.write_as(Write::Bind, &requests, request).await
+    }
+
+    async fn write_as(self, write: Write, requests: &ServedMetrics, request: Request) -> Response {
+        let context = self.context;
         if let Err(message) = self.path.check_name() {
             return context.refused(&Status::bad_request(message));
         }
         let scope = if self.path.name.is_some() { Scope::Resource } else { Scope::Namespace };
-        let mut timer = self.resource.requests.request(write.verb(), scope);
+        let mut timer = requests.request(write.verb(), scope);
         let media = self.media(write, request.headers());
         let accepted = self.negotiate(if self.resource.served.is_custom() { Asked::Custom } else { Asked::BuiltIn });
         // PATCH looks at the type of the body first, PUT only after everything else.

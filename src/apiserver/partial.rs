@@ -8,22 +8,27 @@ use go::quote::quoted;
 /// The failure of an answer that is there, but is not of the kind that was asked for. It comes after every other failure: kube-apiserver finds out
 /// when it converts the answer. Its texts name its Go types.
 pub(super) fn mismatch(asked: Shape, served: &Served, is_scale: bool, is_list: bool) -> Option<Status> {
-    let Shape::Partial(asked) = asked else { return None };
-    match (asked.list, is_list) {
-        (true, true) | (false, false) => None,
-        (false, true) => {
-            let go = if served.is_custom() { "*unstructured.UnstructuredList".to_owned() } else { format!("{}List", go_type(served)) };
-            Some(Status::not_acceptable_as(format!("you requested PartialObjectMetadata, but the requested object is a list ({go})")))
-        }
+    let go = match served.is_custom() {
+        true => "*unstructured.Unstructured".to_owned(),
+        false if is_scale && !is_list => "*autoscaling.Scale".to_owned(),
+        false => go_type(served),
+    };
+    match asked {
         // An `Unstructured` passes for a list until its items are asked for.
-        (true, false) if served.is_custom() => Some(Status::internal("content is not a list".to_owned())),
-        (true, false) => {
-            let go = if is_scale { "*autoscaling.Scale".to_owned() } else { go_type(served) };
-            Some(Status::not_acceptable_as(format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list ({go})"
-            )))
-        }
+        Shape::Partial(asked) if served.is_custom() && asked.list && !is_list => Some(Status::internal("content is not a list".to_owned())),
+        asked => mismatch_of(asked, &go, is_list),
     }
+}
+
+/// The same of an object of this Go type, or of a list of those.
+pub(super) fn mismatch_of(asked: Shape, go: &str, is_list: bool) -> Option<Status> {
+    let Shape::Partial(asked) = asked else { return None };
+    let why = match (asked.list, is_list) {
+        (true, true) | (false, false) => return None,
+        (false, true) => format!("you requested PartialObjectMetadata, but the requested object is a list ({go}List)"),
+        (true, false) => format!("you requested PartialObjectMetadataList, but the requested object is not a list ({go})"),
+    };
+    Some(Status::not_acceptable_as(why))
 }
 
 /// 400 for an `includeObject` that is none (spec api-surface §4.1). It too is found out when the answer is converted.

@@ -26,9 +26,8 @@ use super::{
     path::ResourcePath,
     request_info::verb,
     respond::{Reply, not_found},
-    reviews,
     status::Status,
-    token_request,
+    token_request, unstored,
     websocket::Upgrade,
 };
 use auth::ANONYMOUS;
@@ -45,8 +44,8 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
     {
         return Box::pin(token_request::serve(api, context, path, request)).await;
     }
-    if let Some(review) = resources.catalogue.review(&path.group, &path.version, &path.resource) {
-        return Box::pin(reviews::serve(api, context, path, review, request)).await;
+    if let Some(unstored) = resources.catalogue.unstored(&path.group, &path.version, &path.resource) {
+        return Box::pin(unstored::serve(api, context, path, unstored, request)).await;
     }
     let resource = resources.find(&path.group, &path.version, &path.resource);
     let Some(resource) = resource.filter(|resource| is_in_scope(resource, path, request.method())).cloned() else {

@@ -1,33 +1,22 @@
 //! Reviews, which are answered and never stored: who am I, whose token is this, may somebody do something (spec api-surface §12, §13.4).
 
 use axum::{extract::Request, response::Response};
-use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{
-    admit::Admission, api::Api, conn::ConnInfo, context::Authorized, created::Created, path::ResourcePath, respond::not_found,
-    status::Status,
-};
+use super::{admit::Admission, api::Api, conn::ConnInfo, context::Authorized, created::Created, path::ResourcePath, status::Status};
 use auth::User;
 use auth::access::{
     Asker,
     review::{self, AccessReview, Subject},
 };
 use auth::authz::Decision;
-use catalogue::Review;
+use catalogue::Unstored;
 use storage::write::failure::{StatusSubject, WriteError};
 use telemetry::{Scope, Verb};
 
-/// Answers a request whose path names a review.
-pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, review: &Review, request: Request) -> Response {
-    let has_place = path.namespace.is_some() || path.odd.no_namespace;
-    if path.name.is_some() || path.odd.no_name || path.legacy_watch || review.namespaced != has_place {
-        return not_found(&context.reply, &api.resources.load().catalogue, Some(&path.group));
-    }
-    if request.method() != Method::POST {
-        return context.refused(&Status::method_not_allowed());
-    }
+/// Answers a POST of a review.
+pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, review: &Unstored, request: Request) -> Response {
     let timer = api.metrics.served(&review.group, &review.version, &review.resource).request(Verb::Create, Scope::Resource);
     let work = async |created: &mut Created| {
         let kind = (&*review.group, &*review.version, &*review.kind);
@@ -56,7 +45,7 @@ fn in_namespace(mut object: Value, namespace: Option<&str>) -> Result<Value, Sta
     Ok(object)
 }
 
-async fn answer(api: &Api, review: &Review, asker: &Asker<'_>, mut object: Value, conn: &ConnInfo) -> Result<Value, Status> {
+async fn answer(api: &Api, review: &Unstored, asker: &Asker<'_>, mut object: Value, conn: &ConnInfo) -> Result<Value, Status> {
     let user = asker.user;
     let status = match &*review.kind {
         "SelfSubjectReview" => {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{
     rules::Rules,
-    served::{BuiltIn, Conversion, Labels, Origin, Served, Subresource, UnknownLabel},
+    served::{BuiltIn, Conversion, Labels, Offer, Origin, Served, Subresource, UnknownLabel},
 };
 use model::{FieldPath, Shape, Storage};
 
@@ -24,23 +24,48 @@ pub(super) struct BuiltIns {
     pub(super) group_versions: Vec<GroupVersion>,
     pub(super) served: Vec<Arc<Served>>,
     pub(super) storages: Vec<Arc<Storage>>,
-    pub(super) reviews: Vec<Review>,
+    pub(super) unstored: Vec<Unstored>,
 }
 
-/// A resource that is asked and never stored: a POST of it is answered with what the server thinks of it (spec api-surface §13.4).
+/// A resource of which nothing is stored: its objects are made when they are asked for, as reviews are of a POST (spec api-surface §13.4).
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-pub struct Review {
+#[serde(deny_unknown_fields)]
+pub struct Unstored {
     /// API group.
     pub group: String,
     /// Version.
     pub version: String,
     /// Plural name, as in the path.
     pub resource: String,
-    pub(super) singular: String,
+    /// What one of it is called.
+    pub singular: String,
     /// Kind of the body and of the answer.
     pub kind: String,
+    /// Kind of a list; empty of what is not listed.
+    #[serde(default)]
+    pub list_kind: String,
     /// Whether it is asked in a namespace.
     pub namespaced: bool,
+    #[serde(default)]
+    pub(super) short_names: Vec<String>,
+    /// What can be done with it.
+    #[serde(default = "created")]
+    pub(super) verbs: Vec<String>,
+    /// Whether something else is written by it.
+    #[serde(default)]
+    pub(super) writes: bool,
+}
+
+fn created() -> Vec<String> {
+    vec!["create".to_owned()]
+}
+
+impl Unstored {
+    /// What can be done with it on a server with this offer.
+    pub(super) fn verbs(&self, offer: Offer) -> Vec<&str> {
+        let is_offered = !self.writes || offer != Offer::Reads;
+        self.verbs.iter().filter(|_| is_offered).map(String::as_str).collect()
+    }
 }
 
 /// A group version and its place in discovery (spec api-surface §2.3).
@@ -58,7 +83,7 @@ pub(super) struct GroupVersion {
 struct File {
     group_versions: Vec<GroupVersion>,
     resources: Vec<Row>,
-    reviews: Vec<Review>,
+    unstored: Vec<Unstored>,
 }
 
 #[derive(Deserialize)]
@@ -122,7 +147,7 @@ impl BuiltIns {
         let storages: BTreeMap<&str, Arc<Storage>> =
             rows_of.iter().map(|(prefix, rows)| (*prefix, Arc::new(storage(prefix, rows)))).collect();
         let served = file.resources.iter().map(|row| Arc::new(row.served(&storages[row.prefix.as_str()]))).collect();
-        Self { served, storages: storages.into_values().collect(), group_versions: file.group_versions, reviews: file.reviews }
+        Self { served, storages: storages.into_values().collect(), group_versions: file.group_versions, unstored: file.unstored }
     }
 }
 

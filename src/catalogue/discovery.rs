@@ -1,6 +1,6 @@
 //! The discovery documents of a catalogue as bytes, equal to kube-apiserver's for what is listed: compact, with the newline it ends them with.
 //!
-//! They list what is answered and nothing else: resources that are stored, with the verbs and subresources of the catalogue's `Offer`, and reviews.
+//! They list what is answered and nothing else: resources with the verbs and subresources of the catalogue's `Offer`.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha512};
 
 use super::{
-    Catalogue, GroupVersion, Offer, Served, Subresource,
+    Catalogue, GroupVersion, Offer, Served, Subresource, Unstored,
     documents::{
         ApiGroup, ApiGroups, ApiResource, ApiResourceList, ApiVersions, GroupDiscovery, GroupDiscoveryList, Metadata, Paths,
         ResourceDiscovery, ResponseKind, ServerAddress, SubresourceDiscovery, Typed, VersionDiscovery, VersionForDiscovery, VersionInfo,
@@ -182,38 +182,48 @@ impl GroupVersion {
     }
 
     pub(super) fn is_listed(&self) -> bool {
-        self.listed().next().is_some() || !self.reviews.is_empty()
+        self.listed().next().is_some() || !self.unstored.is_empty()
     }
 
-    /// What `/apis/G/V` lists, by name; a group has either stored resources or reviews.
+    /// What can be done with what is not stored, if that is anything.
+    fn unstored(&self, offer: Offer) -> impl Iterator<Item = (&'static Unstored, Vec<&'static str>)> {
+        self.unstored.iter().map(move |unstored| (*unstored, unstored.verbs(offer))).filter(|(_, verbs)| !verbs.is_empty())
+    }
+
+    /// What `/apis/G/V` lists, by name.
     fn api_resources(&self, offer: Offer) -> Vec<ApiResource<'_>> {
-        let reviews = self.reviews.iter().map(|review| ApiResource {
-            name: review.resource.clone(),
-            singular_name: &review.singular,
-            namespaced: review.namespaced,
+        let unstored = self.unstored(offer).map(|(unstored, verbs)| ApiResource {
+            name: unstored.resource.clone(),
+            singular_name: &unstored.singular,
+            namespaced: unstored.namespaced,
             group: None,
             version: None,
-            kind: &review.kind,
-            verbs: vec!["create"],
-            short_names: &[],
+            kind: &unstored.kind,
+            verbs,
+            short_names: &unstored.short_names,
             categories: &[],
             storage_version_hash: "",
         });
-        self.listed().flat_map(|served| api_resources(served, offer)).chain(reviews).collect()
+        let mut all: Vec<_> = unstored.chain(self.listed().flat_map(|served| api_resources(served, offer))).collect();
+        let resource = |entry: &ApiResource<'_>| entry.name.split('/').next().unwrap_or_default().to_owned();
+        all.sort_by_cached_key(resource);
+        all
     }
 
     fn resource_discoveries(&self, offer: Offer) -> Vec<ResourceDiscovery<'_>> {
-        let reviews = self.reviews.iter().map(|review| ResourceDiscovery {
-            resource: &review.resource,
-            response_kind: ResponseKind { group: "", version: "", kind: &review.kind },
-            scope: scope(review.namespaced),
-            singular_resource: &review.singular,
-            verbs: vec!["create"],
-            short_names: &[],
+        let unstored = self.unstored(offer).map(|(unstored, verbs)| ResourceDiscovery {
+            resource: &unstored.resource,
+            response_kind: ResponseKind { group: "", version: "", kind: &unstored.kind },
+            scope: scope(unstored.namespaced),
+            singular_resource: &unstored.singular,
+            verbs,
+            short_names: &unstored.short_names,
             categories: &[],
             subresources: Vec::new(),
         });
-        self.listed().map(|served| resource_discovery(served, offer)).chain(reviews).collect()
+        let mut all: Vec<_> = unstored.chain(self.listed().map(|served| resource_discovery(served, offer))).collect();
+        all.sort_by_key(|entry| entry.resource);
+        all
     }
 }
 
@@ -331,13 +341,6 @@ mod tests {
         std::str::from_utf8(bytes).expect("documents are UTF-8")
     }
 
-    /// Without the entries whose `key` names something that is never stored, and so never listed here.
-    fn stored_only(mut entries: Value, key: &str) -> Value {
-        let stored = |entry: &Value| !matches!(entry[key].as_str(), Some("bindings" | "componentstatuses"));
-        entries.as_array_mut().expect("a list").retain(stored);
-        entries
-    }
-
     #[test]
     fn resource_lists_equal_the_recorded_ones() {
         let catalogue = everything();
@@ -354,12 +357,11 @@ mod tests {
             let ours = catalogue.api_resource_list(group, version).expect("listed");
             assert_eq!(text(&ours), recorded(&format!("{group}_{version}.json")));
         }
-        let mut core: Value = serde_json::from_str(&recorded("core_v1.json")).expect("recorded JSON");
-        core["resources"] = stored_only(core["resources"].take(), "name");
+        let core: Value = serde_json::from_str(&recorded("core_v1.json")).expect("recorded JSON");
         let ours = catalogue.api_resource_list("", "v1").expect("listed");
         assert_eq!(serde_json::from_slice::<Value>(&ours).expect("ours is JSON"), core);
         assert!(
-            text(&ours).starts_with(r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","singularName":"#)
+            text(&ours).starts_with(r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"bindings","singularName":"#)
         );
     }
 
@@ -375,9 +377,7 @@ mod tests {
     #[test]
     fn aggregated_documents_equal_the_recorded_ones() {
         let catalogue = everything();
-        let mut core: Value = serde_json::from_str(&recorded("aggregated_api.json")).expect("recorded JSON");
-        let resources = &mut core["items"][0]["versions"][0]["resources"];
-        *resources = stored_only(resources.take(), "resource");
+        let core: Value = serde_json::from_str(&recorded("aggregated_api.json")).expect("recorded JSON");
         assert_eq!(serde_json::from_slice::<Value>(&catalogue.aggregated_core().body).expect("ours is JSON"), core);
         let ours = text(&catalogue.aggregated_groups().body);
         for item in recorded("aggregated_apis_items.jsonl").lines() {

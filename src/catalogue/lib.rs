@@ -24,12 +24,12 @@ use std::{
 use bytes::Bytes;
 use imbl::OrdMap;
 
-pub use builtins::Review;
+pub use builtins::Unstored;
 pub use converted::{ConversionWebhook, DefinedConversion, WebhookPlace};
 pub use definition::{DefinedSchema, Definition};
 pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};
-pub use served::{BuiltIn, Conversion, Custom, Offer, Origin, ScalePaths, Served, Subresource};
+pub use served::{BuiltIn, Conversion, Custom, DefinedVersion, Offer, Origin, ScalePaths, Served, Subresource};
 
 use builtins::BUILT_INS;
 use model::{Shape, Storage};
@@ -63,7 +63,7 @@ struct GroupVersion {
     /// By plural name: the order of discovery.
     resources: BTreeMap<String, Arc<Served>>,
     /// By plural name as well.
-    reviews: Vec<&'static Review>,
+    unstored: Vec<&'static Unstored>,
     /// What definitions say that their objects are, by plural name: JSON. Not a part of `Served`: another description makes no other resource.
     schemas: BTreeMap<String, DefinedSchema>,
     /// The hash of its OpenAPI document, of a custom group; found when somebody asks.
@@ -177,10 +177,10 @@ impl Catalogue {
         self.groups.get(group).into_iter().flat_map(|versions| versions.iter()).flat_map(|version| version.resources.values())
     }
 
-    /// The resource of this path that is asked and never stored.
+    /// The resource of this path of which nothing is stored.
     #[must_use]
-    pub fn review(&self, group: &str, version: &str, resource: &str) -> Option<&'static Review> {
-        reviews(group, version).find(|review| self.has_built_ins && review.resource == resource)
+    pub fn unstored(&self, group: &str, version: &str, resource: &str) -> Option<&'static Unstored> {
+        unstored(group, version).find(|unstored| self.has_built_ins && unstored.resource == resource)
     }
 
     fn version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
@@ -208,9 +208,9 @@ pub fn built_in_storages() -> impl Iterator<Item = &'static Arc<Storage>> {
     BUILT_INS.storages.iter().filter(|storage| matches!(storage.shape, Shape::BuiltIn { .. }))
 }
 
-/// What is asked and never stored in this group version.
-fn reviews(group: &str, version: &str) -> impl Iterator<Item = &'static Review> {
-    BUILT_INS.reviews.iter().filter(move |review| (&*review.group, &*review.version) == (group, version))
+/// The resources of this group version of which nothing is stored.
+fn unstored(group: &str, version: &str) -> impl Iterator<Item = &'static Unstored> {
+    BUILT_INS.unstored.iter().filter(move |unstored| (&*unstored.group, &*unstored.version) == (group, version))
 }
 
 fn built_in_groups() -> OrdMap<String, Arc<Group>> {
@@ -246,7 +246,7 @@ fn built_in(known: &builtins::GroupVersion) -> GroupVersion {
         version_priority: known.version_priority,
         built_in: true,
         resources: resources.map(|served| (served.resource.clone(), Arc::clone(served))).collect(),
-        reviews: reviews(&known.group, &known.version).collect(),
+        unstored: unstored(&known.group, &known.version).collect(),
         schemas: BTreeMap::new(),
         openapi: OnceLock::new(),
     }
@@ -276,7 +276,7 @@ fn group_version<'a>(group: &'a mut Group, version: &str) -> &'a mut GroupVersio
             version_priority: CUSTOM_VERSION_PRIORITY,
             built_in: false,
             resources: BTreeMap::new(),
-            reviews: Vec::new(),
+            unstored: Vec::new(),
             schemas: BTreeMap::new(),
             openapi: OnceLock::new(),
         });
@@ -340,7 +340,7 @@ mod tests {
         let (things, apps) = (widgets("ex.io", "v1"), widgets("apps", "v1"));
         let catalogue = empty.with_groups([("ex.io", vec![&things]), ("apps", vec![&apps])]);
         assert_eq!(catalogue.groups().collect::<Vec<_>>(), ["ex.io"]);
-        assert!(catalogue.review("authorization.k8s.io", "v1", "selfsubjectaccessreviews").is_none());
+        assert!(catalogue.unstored("authorization.k8s.io", "v1", "selfsubjectaccessreviews").is_none());
         let paths = String::from_utf8(catalogue.paths(&["/version"]).to_vec()).expect("JSON");
         let paths: Vec<&str> = paths.split('"').filter(|word| word.starts_with('/')).collect();
         assert_eq!(paths, ["/apis", "/apis/", "/apis/ex.io", "/apis/ex.io/v1", "/version"]);

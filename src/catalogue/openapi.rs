@@ -28,7 +28,7 @@ pub use kept::{Compressed, Form};
 pub use recorded::{built_in_schema_name, built_in_schemas, built_in_schemas_of};
 
 use super::{Catalogue, GroupVersion, Offer, served::api_version};
-use paths::{path_of_review, paths_of};
+use paths::{paths_of, paths_of_unstored};
 use schemas::{Every, Schemas, SpecVersion, text};
 use swagger::Taken;
 
@@ -196,7 +196,7 @@ impl Catalogue {
         for served in version.listed() {
             paths.extend(paths_of(served, self.offer, schemas));
         }
-        paths.extend(version.reviews.iter().map(|review| path_of_review(review, schemas)));
+        paths.extend(version.unstored.iter().flat_map(|unstored| paths_of_unstored(unstored, self.offer, schemas)));
         paths
     }
 }

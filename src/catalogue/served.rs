@@ -76,6 +76,19 @@ pub struct Custom {
     pub printer_columns: Vec<PrinterColumn>,
     /// Whether its definition is established: discovery does not list it before.
     pub established: bool,
+    /// All versions of its definition, served or not.
+    pub versions: Arc<[DefinedVersion]>,
+    /// What is asked to convert between any of them; none when only `apiVersion` differs.
+    pub webhook: Option<Arc<DefinedConversion>>,
+}
+
+/// A version of a definition.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DefinedVersion {
+    /// `group/version`.
+    pub api_version: String,
+    /// Where it keeps what its `/scale` shows.
+    pub scale: Option<ScalePaths>,
 }
 
 /// How a stored object becomes the served one.
@@ -198,6 +211,24 @@ impl Served {
         match &self.conversion {
             Conversion::Defined(conversion) => Some(conversion),
             _ => None,
+        }
+    }
+
+    /// What asks a webhook to convert between any versions of a custom resource.
+    #[must_use]
+    pub fn conversion_webhook(&self) -> Option<&Arc<DefinedConversion>> {
+        match &self.origin {
+            Origin::Custom(custom) => custom.webhook.as_ref(),
+            Origin::BuiltIn(_) => None,
+        }
+    }
+
+    /// All versions of a custom resource's definition, served or not; none of a built-in.
+    #[must_use]
+    pub fn defined_versions(&self) -> &[DefinedVersion] {
+        match &self.origin {
+            Origin::Custom(custom) => &custom.versions,
+            Origin::BuiltIn(_) => &[],
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     defaults, definition, encode, field,
     members::Members,
-    object_meta,
+    object_meta, older,
     proto::{self, ProtoError},
     scan::{self, Order, Place, Scan},
 };
@@ -189,10 +189,13 @@ impl Head<'_> {
             return Err(wrong_kind(kind.unwrap_or(""), wanted));
         }
         if !known {
-            return Err(format!(
-                "apiVersion {} where {versions} is expected: rewrite the object in a served version (read and replace it through kube-apiserver)",
-                quoted(api_version.unwrap_or(""))
-            ));
+            let advice = match self {
+                Self::BuiltIn { .. } => "write the object again through a kube-apiserver that reads both",
+                Self::Custom { .. } => {
+                    "add that version to the definition again (it need not be served), and write each object once before it is removed"
+                }
+            };
+            return Err(format!("apiVersion {} where {versions} is expected: {advice}", quoted(api_version.unwrap_or(""))));
         }
         Ok(())
     }
@@ -216,6 +219,9 @@ fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<
 /// The value in canonical order, by way of a tree.
 fn rewritten(text: &str, head: Head<'_>) -> Result<String, String> {
     let mut object: serde_json::Map<String, Value> = serde_json::from_str(text).map_err(|e| invalid(&e))?;
+    if let Head::BuiltIn { kind, api_version } = head {
+        older::renew(kind, api_version, &mut object);
+    }
     let word = |name: &str| object.get(name).and_then(Value::as_str);
     head.check(word("kind"), word("apiVersion"))?;
     if object.get("metadata").is_none_or(Value::is_null) {

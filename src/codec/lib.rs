@@ -30,6 +30,7 @@ pub mod media;
 mod members;
 mod normalize;
 pub mod object_meta;
+mod older;
 mod partial;
 mod prefetch;
 pub mod proto;

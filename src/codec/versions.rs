@@ -57,6 +57,11 @@ impl Version {
         pairs.find(|pair| *pair == (api_version, found)).map(|(_, sibling)| sibling)
     }
 
+    /// The `apiVersion` under which it is stored.
+    pub(super) fn stored_as(&self) -> &'static str {
+        self.stored
+    }
+
     /// The object that is stored for one that was sent, as Go prints it.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use tokio::{
 
 use cache::cacher::{Handle, cacher};
 use cache::source::{driver::Command, load::load};
-use catalogue::{Catalogue, ConversionWebhook, Offer, Origin, Served};
+use catalogue::{Catalogue, ConversionWebhook, DefinedConversion, Offer, Origin, Served};
 use codec::Encoder;
 use conversion::{Backend, Caller, Converter, View};
 use definitions::Definitions;
@@ -342,10 +342,15 @@ impl Registry {
             Some((handle, shown)) => (handle, Some(shown)),
             None => (handle.clone(), None),
         };
+        let webhook = served.conversion_webhook().map(|conversion| match &shown {
+            Some(shown) => shown.converter.clone(),
+            None => self.converter(served, conversion),
+        });
         Some(Arc::new(Resource {
             encoders: Encoders::new(encoder(served), served.clone(), since_epoch),
             handle,
             shown,
+            webhook,
             metrics: metrics.clone(),
             requests: Arc::new(self.deps.metrics.served(group, version, resource)),
             served: served.clone(),
@@ -355,8 +360,7 @@ impl Registry {
     /// The cacher of a version that is made of the stored objects by what the definition says, and how.
     fn shown(&self, served: &Arc<Served>, source: &Handle, metrics: &Arc<ResourceMetrics>) -> Option<(Handle, Shown)> {
         let conversion = served.defined_conversion()?;
-        let caller = conversion.webhook.as_ref().map(|webhook| self.caller(&conversion.definition, webhook));
-        let converter = Arc::new(Converter::new(served, conversion.clone(), caller, &self.deps.prefix));
+        let converter = self.converter(served, conversion);
         let Dependencies { limits, groups, given_up, runtime, .. } = &self.deps;
         let fed = Arc::new(source.published.fed().beside());
         let (cacher, mut handle, inbox) = cacher(conversion.shown.clone(), *limits, *groups, fed, given_up.clone(), metrics.clone());
@@ -364,6 +368,11 @@ impl Registry {
         handle.included.clone_from(&source.included);
         let view = View::follow(runtime, source.published.clone(), converter.clone(), (handle.clone(), inbox));
         Some((handle, Shown { converter, view, source: source.published.clone() }))
+    }
+
+    fn converter(&self, served: &Served, conversion: &Arc<DefinedConversion>) -> Arc<Converter> {
+        let caller = conversion.webhook.as_ref().map(|webhook| self.caller(&conversion.definition, webhook));
+        Arc::new(Converter::new(served, conversion.clone(), caller, &self.deps.prefix))
     }
 
     /// Who asks a definition's webhook: its versions share that, and the limits with it.

@@ -19,6 +19,8 @@ pub struct Resource {
     pub handle: Handle,
     /// How its objects are made of the stored ones, where its definition says that.
     pub shown: Option<Shown>,
+    /// What asks the webhook of its definition to convert between any of its versions.
+    pub webhook: Option<Arc<Converter>>,
     /// Figures of the stored resource.
     pub metrics: Arc<ResourceMetrics>,
     /// Figures of the served version.
@@ -113,6 +115,7 @@ pub fn test_resource(group: &str, resource: &str) -> Resource {
         ),
         handle,
         shown: None,
+        webhook: None,
         metrics: figures,
         requests: Arc::new(metrics.served(group, "v1", resource)),
         served,

@@ -48,7 +48,8 @@ def roots(types):
         wanted |= {(row["group"], row["version"], row["kind"]), (row["group"], row["version"], row["list_kind"])}
         for sub in row.get("subresources", []):
             wanted.add((sub.get("group") or row["group"], sub.get("version") or row["version"], sub["kind"]))
-    wanted |= {(row["group"], row["version"], row["kind"]) for row in catalogue["reviews"]}
+    for row in catalogue["unstored"]:
+        wanted |= {(row["group"], row["version"], kind) for kind in (row["kind"], row.get("list_kind")) if kind}
     kinds = {name: [(k["group"], k["version"], k["kind"]) for k in t.get("x-kubernetes-group-version-kind", [])] for name, t in types.items()}
     return ALWAYS + [name for name, of in kinds.items() if wanted & set(of)]
 

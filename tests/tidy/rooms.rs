@@ -62,6 +62,7 @@ pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
             "auth",
             "cache",
             "catalogue",
+            "client",
             "codec",
             "conversion",
             "etcd",

@@ -159,7 +159,7 @@ fn ours<'r>(resources: &'r ServedResources, replica: &Replica, path: &ResourcePa
     if path.odd != Odd::default() || path.check_name().is_err() {
         return None;
     }
-    if resources.catalogue.review(&path.group, &path.version, &path.resource).is_some() {
+    if resources.catalogue.unstored(&path.group, &path.version, &path.resource).is_some() {
         return None;
     }
     let resource = resources.find(&path.group, &path.version, &path.resource)?;

@@ -13,7 +13,7 @@ use crate::{
     converted::{ConversionWebhook, DefinedConversion},
     order::preferred_first,
     rules,
-    served::{Conversion, Custom, Labels, Origin, ScalePaths, Served, Subresource, UnknownLabel, api_version},
+    served::{Conversion, Custom, DefinedVersion, Labels, Origin, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
 use go::quote::quoted;
 use model::{FieldPath, Object, PrinterColumn, Shape, Storage, Structural};
@@ -144,12 +144,25 @@ impl Draft<'_> {
             return Vec::new();
         }
         let (storage, schemas) = (Arc::new(self.storage()), OnceCell::new());
+        let defined =
+            |version: &Version<'_>| DefinedVersion { api_version: api_version(&self.group, &version.name), scale: version.scale.clone() };
+        let versions = self.versions.iter().map(defined).collect();
         let served = self.versions.iter().filter(|version| version.served);
-        served.map(|version| Arc::new(self.served_version(version, &storage, &schemas))).collect()
+        served.map(|version| Arc::new(self.served_version(version, &storage, &schemas, &versions))).collect()
     }
 
-    fn served_version(&self, version: &Version<'_>, storage: &Arc<Storage>, schemas: &OnceCell<Schemas>) -> Served {
+    fn served_version(
+        &self,
+        version: &Version<'_>,
+        storage: &Arc<Storage>,
+        schemas: &OnceCell<Schemas>,
+        versions: &Arc<[DefinedVersion]>,
+    ) -> Served {
         let conversion = self.conversion(version, storage, schemas);
+        let webhook = self.webhook.as_ref().map(|_| match &conversion {
+            Conversion::Defined(defined) => defined.clone(),
+            _ => self.defined(version, storage, schemas),
+        });
         let shown = if let Conversion::Defined(defined) = &conversion { &defined.shown } else { storage };
         let labels = self.labels(version, shown);
         Served {
@@ -168,6 +181,8 @@ impl Draft<'_> {
                 scale: version.scale.clone(),
                 printer_columns: version.columns.clone(),
                 established: self.established,
+                versions: versions.clone(),
+                webhook,
             }),
             warning: self.warning(version),
             stored_as: api_version(&self.group, &self.versions[self.storage].name),
@@ -254,6 +269,11 @@ impl Draft<'_> {
         if self.webhook.is_none() && !is_mixed && is_kept() {
             return Conversion::ApiVersionOnly;
         }
+        Conversion::Defined(self.defined(version, storage, schemas))
+    }
+
+    /// What converts to a version, and between all of them.
+    fn defined(&self, version: &Version<'_>, storage: &Arc<Storage>, schemas: &OnceCell<Schemas>) -> Arc<DefinedConversion> {
         let mut fields: Vec<FieldPath> = Vec::new();
         for field in version.selectable.iter().map(|path| scalar(path)) {
             if !fields.contains(&field) {
@@ -261,13 +281,13 @@ impl Draft<'_> {
             }
         }
         let all = || self.versions.iter().map(|version| (api_version(&self.group, &version.name), version.structural())).collect();
-        Conversion::Defined(Arc::new(DefinedConversion {
+        Arc::new(DefinedConversion {
             definition: format!("{}.{}", self.names.plural, self.group),
             webhook: self.webhook.clone(),
             shown: Arc::new(self.stored(vec![api_version(&self.group, &version.name)], None, fields)),
             versions: schemas.get_or_init(all).clone(),
-            version_field: if is_mixed { field_index(storage, &scalar(API_VERSION)).map(usize::from) } else { None },
-        }))
+            version_field: if self.is_mixed() { field_index(storage, &scalar(API_VERSION)).map(usize::from) } else { None },
+        })
     }
 
     fn subresources(&self, version: &Version<'_>) -> Vec<Subresource> {

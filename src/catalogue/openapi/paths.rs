@@ -9,7 +9,7 @@ use super::{
     recorded::Parameters,
     schemas::{GVK, Schemas, kind_of},
 };
-use crate::{Offer, Review, Served, Subresource};
+use crate::{Offer, Served, Subresource, Unstored};
 
 /// What bodies of custom resources and answers with them may be.
 pub(super) const CUSTOM: &[&str] = &["application/json", "application/yaml"];
@@ -95,14 +95,25 @@ pub(super) fn paths_of(served: &Served, offer: Offer, schemas: &mut Schemas<'_>)
     paths
 }
 
-/// The path of a review: it is asked by POST.
-pub(super) fn path_of_review(review: &Review, schemas: &mut Schemas<'_>) -> (String, Value) {
-    let root = format!("/{}", path_of(&review.group, &review.version));
-    let place = if review.namespaced { "namespaces/{namespace}/" } else { "" };
-    let one = schemas.kind(&review.group, &review.version, &review.kind);
+/// The paths of a resource of which nothing is stored.
+pub(super) fn paths_of_unstored(unstored: &Unstored, offer: Offer, schemas: &mut Schemas<'_>) -> Vec<(String, Value)> {
+    let root = format!("/{}", path_of(&unstored.group, &unstored.version));
+    let place = if unstored.namespaced { "namespaces/{namespace}/" } else { "" };
+    let verbs = unstored.verbs(offer);
+    if verbs.is_empty() {
+        return Vec::new();
+    }
+    let one = schemas.kind(&unstored.group, &unstored.version, &unstored.kind);
+    let list = verbs.contains(&"list").then(|| schemas.kind(&unstored.group, &unstored.version, &unstored.list_kind));
     let recorded = schemas.recorded();
-    let subject = Subject::of_review(review, &recorded.parameters);
-    subject.path(&root, &format!("{place}{}", review.resource), vec![Some(subject.create(&one, ""))])
+    let subject = Subject::of_unstored(unstored, &recorded.parameters);
+    let collection = format!("{place}{}", unstored.resource);
+    let create = verbs.contains(&"create").then(|| subject.create(&one, ""));
+    let mut paths = vec![subject.path(&root, &collection, vec![list.map(|list| subject.list_once(&list)), create])];
+    if verbs.contains(&"get") {
+        paths.push(subject.path(&root, &format!("{collection}/{{name}}"), vec![Some(subject.read(&one, ""))]));
+    }
+    paths
 }
 
 /// Whether a DELETE is told to answer with the object. A namespace's does, and it is not told.
@@ -188,9 +199,9 @@ impl<'a> Subject<'a> {
         Self { of: kind, custom, scope: scope(served.namespaced), kind, parameters }
     }
 
-    fn of_review(review: &'a Review, parameters: &'a Parameters) -> Self {
-        let kind = (&*review.group, &*review.version, &*review.kind);
-        Self { of: kind, custom: false, scope: scope(review.namespaced), kind, parameters: &parameters.built_in }
+    fn of_unstored(unstored: &'a Unstored, parameters: &'a Parameters) -> Self {
+        let kind = (&*unstored.group, &*unstored.version, &*unstored.kind);
+        Self { of: kind, custom: false, scope: scope(unstored.namespaced), kind, parameters: &parameters.built_in }
     }
 
     fn path(&self, root: &str, path: &str, operations: Vec<Option<Operation>>) -> (String, Value) {
@@ -225,6 +236,12 @@ impl<'a> Subject<'a> {
         let (types, verbs) = if self.custom { (CUSTOM, "list") } else { (STREAMS, "list or watch") };
         let description = format!("{verbs} objects of kind {}", self.of.2);
         ("get", self.operation(&Named { verb: "list", middle: "", suffix, action: "list", description }, &[("200", types, list)]))
+    }
+
+    /// A list that cannot be watched.
+    fn list_once(&self, list: &Value) -> Operation {
+        let description = format!("list objects of kind {}", self.of.2);
+        ("get", self.operation(&Named { verb: "list", middle: "", suffix: "", action: "list", description }, &[("200", STREAMS, list)]))
     }
 
     fn watch(&self, suffix: &str, action: &str, event: &Value) -> Operation {

@@ -55,8 +55,8 @@ fn amended(
     managers: Option<&FieldManager<'_>>,
     change: impl Fn(&Value) -> Option<Value>,
 ) -> Result<Decision, WriteError> {
-    let Some(current) = current else { return Ok(Decision::Keep) };
-    let Some(mut object) = change(&current.tree) else { return Ok(Decision::Keep) };
+    let Some(current) = current else { return Ok(Decision::Leave) };
+    let Some(mut object) = change(&current.tree) else { return Ok(Decision::Leave) };
     if let Some(managers) = managers {
         managers.updated(&current.tree, &mut object);
         managers.confirm_complete()?;

@@ -175,7 +175,7 @@ fn is_pod(served: &Served) -> bool {
 fn finish(target: &ObjectRef, current: Option<&Current>) -> Decision {
     match current {
         Some(current) if is_finished(target.served(), &current.tree) => Decision::Remove(None),
-        _ => Decision::Keep,
+        _ => Decision::Leave,
     }
 }
 
@@ -197,7 +197,12 @@ fn decide(target: &ObjectRef, options: &DeleteOptions, current: Option<&Current>
     if is_finished(served, &new) && (!is_marked_first || new == *old) {
         return Ok(Decision::Remove(None));
     }
-    Ok(if new == *old { Decision::Keep } else { Decision::Put(new) })
+    Ok(match new == *old {
+        // The end of such a one is under way: kube-apiserver's DELETE does not come to its storage.
+        true if is_pod(served) || kinds::is_held(served, old) => Decision::Leave,
+        true => Decision::Keep(new),
+        false => Decision::Put(new),
+    })
 }
 
 /// Whether a pod ends already, no later than it is asked to: then nothing is written, and nobody is asked.
@@ -306,7 +311,7 @@ mod tests {
 
     fn decided(target: &ObjectRef, options: &DeleteOptions, tree: Value) -> Result<Decision, WriteError> {
         let now = tree::parsed("2026-01-01T00:00:00Z").expect("a time");
-        decide(target, options, Some(&Current { tree, revision: Revision(7), is_large: false, made_of: None }), now)
+        decide(target, options, Some(&Current { tree, revision: Revision(7), is_large: false, stored: None }), now)
     }
 
     fn put(decision: Result<Decision, WriteError>) -> Value {
@@ -346,7 +351,7 @@ mod tests {
             marked,
             json!({"metadata": {"generation": 3, "finalizers": ["x.io/f"], "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}})
         );
-        assert_eq!(decided(&target, &DeleteOptions::default(), marked), Ok(Decision::Keep));
+        assert_eq!(decided(&target, &DeleteOptions::default(), marked.clone()), Ok(Decision::Keep(marked)));
     }
 
     #[test]
@@ -380,7 +385,7 @@ mod tests {
         let pod = json!({"metadata": {"generation": 1}, "spec": {"nodeName": "node", "terminationGracePeriodSeconds": 60}, "status": {"phase": "Running"}});
         let marked = put(decided(&target, &DeleteOptions::default(), pod.clone()));
         assert_eq!(tree::text(&marked, &["metadata", "deletionTimestamp"]), "2026-01-01T00:01:00Z");
-        assert_eq!(decided(&target, &DeleteOptions::default(), marked.clone()), Ok(Decision::Keep));
+        assert_eq!(decided(&target, &DeleteOptions::default(), marked.clone()), Ok(Decision::Leave));
         let hurried = put(decided(&target, &DeleteOptions { grace_seconds: Some(20), ..DeleteOptions::default() }, marked));
         assert_eq!(tree::text(&hurried, &["metadata", "deletionTimestamp"]), "2026-01-01T00:00:20Z");
         let unscheduled = put(decided(&target, &DeleteOptions::default(), json!({"metadata": {}, "spec": {}})));

@@ -318,6 +318,7 @@ impl Writer {
     ) -> Result<Written, WriteError> {
         let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(judge.schema);
         let requester = request.requester.as_ref();
+        let sent_revision = tree::text(&object, &["metadata", "resourceVersion"]).to_owned();
         let mut object = self.offload.run(is_large, || strategy::create(target, judge, object, requester, tree::now(), warnings)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: target.subject(),
@@ -329,11 +330,15 @@ impl Writer {
             return match &current {
                 Some(current) => Err(exists(current)),
                 None => {
-                    let object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                    let mut object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                    if !sent_revision.is_empty() {
+                        tree::set(&mut object, &["metadata", "resourceVersion"], sent_revision.into());
+                    }
                     Ok(Written { object, created: true, stored: None })
                 }
             };
         }
+        strategy::no_revision(&sent_revision)?;
         let put = match self.put_new(target, &object, is_large).await {
             Err(error) if managed::is_too_large(&error) => {
                 managed::take_managed(&mut object);
@@ -517,9 +522,10 @@ fn updated(
     if part != Part::Finalizers || !sent.is_empty() {
         strategy::check_revision(target, sent, current)?;
     }
-    let Some(new) = strategy::update(target, judge, part, current, object, warnings)? else { return Ok(Decision::Keep) };
-    let shown = || at_revision(new.clone(), current.revision);
-    Ok(if strategy::is_finished(target.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
+    Ok(match strategy::update(target, judge, part, current, object, warnings)? {
+        Decision::Put(new) if strategy::is_finished(target.served(), &new) => Decision::Remove(Some(at_revision(new, current.revision))),
+        decision => decision,
+    })
 }
 
 fn is_large(body: &[u8]) -> bool {

@@ -104,7 +104,7 @@ mod tests {
     use model::Revision;
 
     fn named(name: &str) -> Current {
-        Current { tree: json!({"metadata": {"name": name}}), revision: Revision(7), is_large: false, made_of: None }
+        Current { tree: json!({"metadata": {"name": name}}), revision: Revision(7), is_large: false, stored: None }
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(super) struct Current {
     pub(super) revision: Revision,
     /// Work on it takes long.
     pub(super) is_large: bool,
-    /// What etcd has, if that is known, and the object was made of it.
-    pub(super) made_of: Option<Arc<Value>>,
+    /// What etcd has, if the object was read from there.
+    pub(super) stored: Option<Bytes>,
 }
 
 /// The value that was stored for an object.
@@ -110,16 +110,12 @@ impl Writer {
     /// What a transaction found instead of what was expected.
     pub(super) async fn decoded(&self, target: &ObjectRef, kv: KeyValue) -> Result<Current, WriteError> {
         let is_large = kv.value.len() >= LARGE_BYTES;
-        let value = kv.value.clone();
+        let stored = Some(kv.value.clone());
         let read = || self.read(target.served(), kv.key, &kv.value, kv.mod_revision).map_err(WriteError::from);
         let decoded = match (&target.resource.shown, self.offload.run(is_large, read).await) {
             (Some(shown), Ok(object)) => {
                 let object = shown.object(object).await?;
-                let made = || {
-                    let made_of = serde_json::from_slice(&value).ok().map(Arc::new);
-                    current(target, &object).map(|current| Current { made_of, ..current })
-                };
-                self.offload.run(is_large, made).await
+                self.offload.run(is_large, || current(target, &object)).await
             }
             (None, Ok(object)) => self.offload.run(is_large, || current(target, &object)).await,
             (_, Err(error)) => Err(error),
@@ -127,7 +123,7 @@ impl Writer {
         if decoded.is_err() {
             target.resource.metrics.decode_errors.inc();
         }
-        decoded
+        decoded.map(|current| Current { stored, ..current })
     }
 
     /// What was written, as a GET would find it.
@@ -153,12 +149,6 @@ impl Writer {
         Ok(self.offload.run(is_large, || transaction::encoded(target, &converted)).await)
     }
 
-    /// Whether an object that nobody changes is written all the same: etcd has it in an older version, or in another form.
-    pub(super) async fn is_outdated(&self, target: &ObjectRef, current: &Current) -> Result<bool, WriteError> {
-        let (Some(shown), Some(made_of)) = (&target.resource.shown, &current.made_of) else { return Ok(false) };
-        Ok(shown.converter.to_stored(&current.tree).await? != **made_of)
-    }
-
     /// An object as it would be shown if it were written.
     pub(super) async fn as_if_written(&self, target: &ObjectRef, tree: Value) -> Result<Value, WriteError> {
         let Some(shown) = &target.resource.shown else { return Ok(tree) };
@@ -182,7 +172,7 @@ fn is_large(object: &Object) -> bool {
 
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
 fn current(target: &ObjectRef, object: &Object) -> Result<Current, WriteError> {
-    Ok(Current { tree: stored_tree(&target.resource, object)?, revision: object.revision, is_large: is_large(object), made_of: None })
+    Ok(Current { tree: stored_tree(&target.resource, object)?, revision: object.revision, is_large: is_large(object), stored: None })
 }
 
 /// The tree of an object in the version that is stored.

@@ -235,7 +235,7 @@ fn scaled(
     if !sent.is_empty() || !served.is_custom() {
         strategy::check_revision(target, sent, current)?;
     }
-    Ok(strategy::update(target, Judge::by(schema), Part::Main, current, object, warnings)?.map_or(Decision::Keep, Decision::Put))
+    strategy::update(target, Judge::by(schema), Part::Main, current, object, warnings)
 }
 
 /// Judges a scale of a built-in as an object of its own.

@@ -12,6 +12,7 @@ use super::{
     kinds::{self, StatusMetadata},
     managed, metadata,
     object_ref::{Current, ObjectRef},
+    transaction::Decision,
     tree,
 };
 use catalogue::Served;
@@ -65,7 +66,6 @@ pub(super) fn create(
     warnings: &mut Vec<String>,
 ) -> Result<Value, WriteError> {
     let served = target.served();
-    no_revision(&object)?;
     kinds::identify(served, &mut object, requester);
     let metadata = tree::member(&mut object, "metadata");
     SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
@@ -96,7 +96,7 @@ pub(super) fn create(
     Ok(object)
 }
 
-/// Makes what a client wants the object to be into what it becomes, and judges it. `None`: nothing changes.
+/// Makes what a client wants the object to be into what it becomes, and judges it.
 pub(super) fn update(
     target: &ObjectRef,
     judge: Judge<'_>,
@@ -104,7 +104,7 @@ pub(super) fn update(
     current: &Current,
     wanted: Value,
     warnings: &mut Vec<String>,
-) -> Result<Option<Value>, WriteError> {
+) -> Result<Decision, WriteError> {
     let (served, old) = (target.served(), &current.tree);
     // Every part has its managers.
     let managers = tree::metadata(&wanted).get("managedFields").cloned();
@@ -142,7 +142,7 @@ pub(super) fn update(
     WriteError::unless_valid(target.kind_subject(), errors)?;
     warnings.extend(told);
     managed::keep_times(old, &mut new);
-    Ok((new != *kinds::comparable(served, old)).then_some(new))
+    Ok(if new == *kinds::comparable(served, old) { Decision::Keep(new) } else { Decision::Put(new) })
 }
 
 /// Whether a write that leaves this object behind takes it away: it is being deleted and nothing holds it any more (spec api-surface §8.4).
@@ -198,9 +198,9 @@ pub(super) fn unmet(target: &ObjectRef, dry_run: bool, what: &str, wanted: &str,
     )
 }
 
-/// An object that is created has no revision yet (spec api-surface §5.2).
-fn no_revision(object: &Value) -> Result<(), WriteError> {
-    match tree::text(object, &["metadata", "resourceVersion"]).parse::<u64>() {
+/// Judges the revision that a client sent of an object to be created: it has none yet (spec api-surface §5.2). That is judged last, and not in a dry run.
+pub(super) fn no_revision(sent: &str) -> Result<(), WriteError> {
+    match sent.parse::<u64>() {
         Ok(revision) if revision != 0 => Err(WriteError::Raw("resourceVersion should not be set on objects to be created".to_owned())),
         _ => Ok(()),
     }
@@ -302,7 +302,15 @@ mod tests {
     use model::Revision;
 
     fn current(tree: Value) -> Current {
-        Current { tree, revision: Revision(7), is_large: false, made_of: None }
+        Current { tree, revision: Revision(7), is_large: false, stored: None }
+    }
+
+    /// What an update changes the object to, if it changes it.
+    fn changed(target: &ObjectRef, part: Part, old: &Current, wanted: Value) -> Result<Option<Value>, WriteError> {
+        Ok(match update(target, Judge::default(), part, old, wanted, &mut Vec::new())? {
+            Decision::Put(new) => Some(new),
+            _ => None,
+        })
     }
 
     fn deployment(replicas: i64, annotation: &str, status: i64) -> Value {
@@ -331,53 +339,38 @@ mod tests {
 
     #[test]
     fn an_object_to_be_created_has_no_revision() {
-        let target = test_object_ref("", "configmaps", Some("n"), "c");
-        let sent =
-            |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
         for fine in ["", "0", "abc"] {
-            let new = create(&target, Judge::default(), sent(fine), None, tree::now(), &mut Vec::new()).expect("dropped");
-            assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
+            assert_eq!(no_revision(fine), Ok(()), "{fine}");
         }
-        assert!(
-            matches!(create(&target, Judge::default(), sent("5"), None, tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
-        );
+        assert!(matches!(no_revision("5"), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not")));
+        let target = test_object_ref("", "configmaps", Some("n"), "c");
+        let sent = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": "5"}});
+        let new = create(&target, Judge::default(), sent, None, tree::now(), &mut Vec::new()).expect("judged by its caller");
+        assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
     }
 
     #[test]
     fn spec_and_status_are_written_apart() {
         let target = test_object_ref("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let main =
-            update(&target, Judge::default(), Part::Main, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
+        let main = changed(&target, Part::Main, &old, deployment(2, "x", 9)).expect("valid").expect("a change");
         assert_eq!((tree::integer(&main, &["spec", "replicas"]), tree::integer(&main, &["status", "replicas"])), (Some(2), Some(5)));
-        let status = update(&target, Judge::default(), Part::Status, &old, deployment(2, "x", 9), &mut Vec::new())
-            .expect("valid")
-            .expect("a change");
+        let status = changed(&target, Part::Status, &old, deployment(2, "x", 9)).expect("valid").expect("a change");
         assert_eq!((tree::integer(&status, &["spec", "replicas"]), tree::integer(&status, &["status", "replicas"])), (Some(1), Some(9)));
         assert_eq!((generation(&main), generation(&status)), (4, 3));
-        assert_eq!(
-            update(&target, Judge::default(), Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
-            Ok(None),
-            "a status through the main listener is no change"
-        );
+        assert_eq!(changed(&target, Part::Main, &old, deployment(1, "x", 9)), Ok(None), "a status through the main listener is no change");
     }
 
     #[test]
     fn annotations_of_a_deployment_count_as_spec_and_labels_do_not() {
         let target = test_object_ref("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let annotated =
-            update(&target, Judge::default(), Part::Main, &old, deployment(1, "y", 5), &mut Vec::new()).expect("valid").expect("a change");
+        let annotated = changed(&target, Part::Main, &old, deployment(1, "y", 5)).expect("valid").expect("a change");
         let mut wanted = deployment(1, "x", 5);
         tree::set(&mut wanted, &["metadata", "labels", "l"], "2".into());
-        let labelled =
-            update(&target, Judge::default(), Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
+        let labelled = changed(&target, Part::Main, &old, wanted.clone()).expect("valid").expect("a change");
         assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
-        assert_eq!(
-            update(&target, Judge::default(), Part::Status, &old, wanted, &mut Vec::new()),
-            Ok(None),
-            "the status listener of Deployments takes no labels"
-        );
+        assert_eq!(changed(&target, Part::Status, &old, wanted), Ok(None), "the status listener of Deployments takes no labels");
     }
 
     #[test]
@@ -386,9 +379,9 @@ mod tests {
         let node = |namespace: &str, label: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "namespace": namespace, "labels": {"l": label}}});
         let old = current(json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "labels": {"l": "1"}}}));
         for part in [Part::Main, Part::Status] {
-            let new = update(&target, Judge::default(), part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
+            let new = changed(&target, part, &old, node("x", "2")).expect("valid").expect("a change");
             assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
-            assert_eq!(update(&target, Judge::default(), part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
+            assert_eq!(changed(&target, part, &old, node("x", "1")), Ok(None), "nothing else is wanted");
         }
         let new = create(&target, Judge::default(), node("x", "1"), None, tree::now(), &mut Vec::new()).expect("valid");
         assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
@@ -445,7 +438,7 @@ mod tests {
         let told = |old: &Value, more: Value| {
             let mut wanted = object(old.clone());
             tree::member(&mut wanted, "metadata").extend(more.as_object().expect("members").clone());
-            match update(&target, Judge::default(), Part::Main, &current(object(old.clone())), wanted, &mut Vec::new()) {
+            match changed(&target, Part::Main, &current(object(old.clone())), wanted) {
                 Ok(None) => "same".to_owned(),
                 Err(WriteError::Invalid { errors, .. }) => errors.into_iter().map(|error| error.field).collect::<Vec<_>>().join(" "),
                 other => panic!("{other:?}"),
@@ -476,8 +469,7 @@ mod tests {
                 json!({"metadata": {"name": "x", "uid": "u", "namespace": namespace, "labels": {"l": text}, "annotations": {"a": text},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": text, "uid": "o"}]}})
             };
-            let new =
-                update(&target, Judge::default(), Part::Status, &current(object("old")), object("new"), &mut Vec::new()).expect("valid");
+            let new = changed(&target, Part::Status, &current(object("old")), object("new")).expect("valid");
             let Some(new) = new else { return String::new() };
             let owner = tree::at(&new, &["metadata", "ownerReferences"]).map(|owners| owners[0]["name"].as_str().unwrap_or(""));
             let told = [("l", tree::text(&new, &["metadata", "labels", "l"])), ("a", tree::text(&new, &["metadata", "annotations", "a"]))];

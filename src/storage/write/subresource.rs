@@ -35,13 +35,14 @@ impl Writer {
         warnings.extend(dedup_owners(&mut action, Found::Sent));
         self.check_namespace(target).await?;
         request.approve(&action, None)?;
-        if tree::text(&action, &["metadata", "name"]) != target.name {
+        // A collection's path has no name.
+        if !target.name.is_empty() && tree::text(&action, &["metadata", "name"]) != target.name {
             return Err(WriteError::BadRequest(format!("name in URL does not match name in {} object", kind.kind)));
         }
         Ok(action)
     }
 
-    /// POST of `pods/NAME/binding`.
+    /// POST of `pods/NAME/binding`, and of `bindings`, where the body alone names the Pod.
     ///
     /// # Errors
     /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
@@ -54,8 +55,12 @@ impl Writer {
     ) -> Result<(), WriteError> {
         let _admitted = self.admit(&request.target, false, body.len()).await;
         let binding = self.action(&BINDING, request, syntax, body, warnings).await?;
-        let target = &request.target;
+        let name = tree::text(&binding, &["metadata", "name"]).to_owned();
+        let target = &ObjectRef { name, ..request.target.clone() };
         validate(&binding)?;
+        if target.name.is_empty() {
+            return Err(WriteError::BadRequest("Name parameter required.".to_owned()));
+        }
         let now = tree::now();
         self.change(target, ReadFrom::Cache, request.options.dry_run, false, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;

@@ -19,8 +19,10 @@ use model::Revision;
 /// What should become of the object.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
-    /// It is as it should be.
-    Keep,
+    /// Nothing is written, whatever is stored.
+    Leave,
+    /// It is this already. It is written only if other bytes are stored than would be stored now: those of another version, or in another form.
+    Keep(Value),
     /// It should be this.
     Put(Value),
     /// It should be gone. What the answer shows, when that is not the object as it was.
@@ -71,8 +73,9 @@ impl Writer {
         is_large: bool,
         mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
     ) -> Result<WriteOutcome, WriteError> {
-        // A dry run has no transaction that would find out that the cache is behind.
-        let cached = if read_from == ReadFrom::Cache && !dry_run { self.cached(target).await } else { None };
+        // A dry run has no transaction that would find out that the cache is behind. What is stored of a converted object only etcd says.
+        let from_cache = read_from == ReadFrom::Cache && !dry_run && target.resource.shown.is_none();
+        let cached = if from_cache { self.cached(target).await } else { None };
         let (mut current, mut is_fresh) = match cached {
             Some(current) => (Some(current), false),
             None => (self.fresh(target).await?, true),
@@ -84,16 +87,14 @@ impl Writer {
                 (current, is_fresh) = (self.fresh(target).await?, true);
                 continue;
             }
-            let mut decision = decision?;
-            if let (Decision::Keep, Some(current)) = (&decision, &current)
-                && self.is_outdated(target, current).await?
-            {
-                decision = Decision::Put(current.tree.clone());
-            }
+            let decision = decision?;
             if dry_run {
-                if let Decision::Put(tree) = decision {
-                    decision = Decision::Put(self.as_if_written(target, tree).await?);
-                }
+                let decision = match decision {
+                    Decision::Put(tree) => Decision::Put(self.as_if_written(target, tree).await?),
+                    Decision::Keep(tree) if target.resource.shown.is_some() => Decision::Put(self.as_if_written(target, tree).await?),
+                    Decision::Keep(_) => Decision::Leave,
+                    other => other,
+                };
                 return Ok(dry_run_outcome(decision, current));
             }
             match self.commit(target, decision, current, is_large).await? {
@@ -103,7 +104,8 @@ impl Writer {
         }
     }
 
-    /// Commits a decision in one transaction; or returns what was found instead of what the decision was made on.
+    /// Commits a decision in one transaction; or returns what was found instead of what the decision was made on. Bytes that are stored already are not
+    /// written again.
     async fn commit(
         &self,
         target: &ObjectRef,
@@ -111,17 +113,19 @@ impl Writer {
         current: Option<Current>,
         is_large: bool,
     ) -> Result<Result<WriteOutcome, Option<Current>>, WriteError> {
-        let mut value = None;
-        let outcome = match (&decision, &current) {
-            (Decision::Keep, current) => Outcome::Written(current.as_ref().map_or(Revision::ZERO, |current| current.revision)),
-            (Decision::Put(tree), current) => {
+        let (outcome, value) = match (&decision, &current) {
+            (Decision::Leave, _) => return Ok(Ok(kept(current))),
+            (Decision::Keep(tree) | Decision::Put(tree), before) => {
+                let value = self.encoded(target, tree, is_large).await?;
+                if before.as_ref().is_some_and(|before| before.stored.as_ref() == Some(&value)) {
+                    return Ok(Ok(kept(current)));
+                }
                 let lease = self.lease_for(target.served()).await?;
-                let encoded = self.encoded(target, tree, is_large).await?;
-                let expected = current.as_ref().map(|current| current.revision);
-                self.put_if(target, value.insert(encoded).clone(), expected, lease).await?
+                let expected = before.as_ref().map(|before| before.revision);
+                (self.put_if(target, value.clone(), expected, lease).await?, Some(value))
             }
             (Decision::Remove(_), None) => return Err(WriteError::NotFound(target.subject())),
-            (Decision::Remove(_), Some(current)) => self.delete_if(target, current.revision).await?,
+            (Decision::Remove(_), Some(current)) => (self.delete_if(target, current.revision).await?, None),
         };
         Ok(match outcome {
             Outcome::Written(revision) => {
@@ -160,12 +164,20 @@ impl Writer {
 /// The outcome of a decision that was committed at this revision.
 fn done(decision: Decision, current: Option<Current>, revision: Revision, stored: Option<StoredValue>) -> WriteOutcome {
     let created = current.is_none();
-    let was = current.map(|c| c.tree).unwrap_or_default();
     match decision {
-        Decision::Keep => WriteOutcome::Kept(was),
-        Decision::Put(tree) => WriteOutcome::Put { tree: at_revision(tree, revision), created, stored },
-        Decision::Remove(shown) => WriteOutcome::Removed { was, shown, revision },
+        Decision::Leave => kept(current),
+        Decision::Keep(tree) | Decision::Put(tree) => WriteOutcome::Put { tree: at_revision(tree, revision), created, stored },
+        Decision::Remove(shown) => WriteOutcome::Removed { was: tree_of(current), shown, revision },
     }
+}
+
+/// The outcome when nothing is written.
+fn kept(current: Option<Current>) -> WriteOutcome {
+    WriteOutcome::Kept(tree_of(current))
+}
+
+fn tree_of(current: Option<Current>) -> Value {
+    current.map(|current| current.tree).unwrap_or_default()
 }
 
 /// The outcome of a dry run: the revision stays what it is, and what does not exist has none.

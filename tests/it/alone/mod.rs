@@ -28,6 +28,7 @@ mod large;
 mod legacy;
 mod memory;
 mod metrics;
+mod migration;
 mod newcomers;
 mod odd;
 mod refusals;
@@ -40,6 +41,7 @@ mod shards;
 pub(crate) mod socket;
 mod trouble;
 mod unread;
+mod versions;
 mod webhook;
 
 use std::{

@@ -8,11 +8,8 @@ use tokio::time::sleep;
 use super::{Outcome, floor::stand, objects, say};
 use crate::client::Client;
 
-/// Paths that ours does not serve: streams to a kubelet or through the server, and what is not stored.
-const NOT_SERVED: &[&str] = &["/attach", "/bindings", "/exec", "/log", "/portforward", "/proxy"];
-/// Types of what is not stored.
-const NOT_STORED: &str = "componentstatuses";
-const NOT_STORED_TYPES: &str = "io.k8s.api.core.v1.Component";
+/// Paths that ours does not serve: streams to a kubelet or through the server.
+const NOT_SERVED: &[&str] = &["/attach", "/exec", "/log", "/portforward", "/proxy"];
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Definitions of these tests: what kube-apiserver shows of them, its times and ids left out.
 const RECORDED: &str = include_str!("../../data/openapi/v2.jsonl");
@@ -71,7 +68,7 @@ async fn differences(ours: &Client, theirs: &Client) -> io::Result<Vec<String>> 
         let used = mine.to_string();
         for place in ["/parameters", "/components/schemas", "/definitions"] {
             if let Some(Value::Object(members)) = other.pointer_mut(place) {
-                members.retain(|name, _| used.contains(&format!("/{name}\"")) || !is_of_what_is_not_served(place, name));
+                members.retain(|name, _| used.contains(&format!("/{name}\"")) || place != "/parameters");
             }
         }
         strip(&mut mine);
@@ -80,16 +77,12 @@ async fn differences(ours: &Client, theirs: &Client) -> io::Result<Vec<String>> 
     Ok(found)
 }
 
-fn is_of_what_is_not_served(place: &str, name: &str) -> bool {
-    place == "/parameters" || name.starts_with(NOT_STORED_TYPES)
-}
-
 /// Takes away what ours does not serve.
 fn strip(document: &mut Value) {
     let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return };
     let is_served = |path: &str| {
         let path = path.strip_suffix("/{path}").unwrap_or(path);
-        !path.contains(NOT_STORED) && !NOT_SERVED.iter().any(|end| path.ends_with(end))
+        !NOT_SERVED.iter().any(|end| path.ends_with(end))
     };
     paths.retain(|path, _| is_served(path));
 }

@@ -27,6 +27,7 @@ const NODE_PATHS: &[&str] = &[
 pub(super) const PRINTERS: &[(&str, Printer)] = &[
     ("/nodes", Printer { paths: NODE_PATHS, print: node }),
     ("/namespaces", Printer { paths: &["metadata.name", "metadata.creationTimestamp", "status.phase"], print: namespace }),
+    ("/componentstatuses", printer(component_status)),
     ("/configmaps", Printer { paths: &["metadata.name", "metadata.creationTimestamp", "data!", "binaryData!"], print: config_map }),
     ("/secrets", Printer { paths: &["metadata.name", "metadata.creationTimestamp", "type", "data!"], print: secret }),
     ("/serviceaccounts", Printer { paths: NAME_AND_AGE, print: name_and_age }),
@@ -73,6 +74,17 @@ fn role<'n>(key: &'n str, value: &'n str) -> Option<&'n str> {
 
 fn namespace(object: &Node<'_>, row: &mut Row<'_>) {
     row.name(object).text(object.path("status.phase").text()).age(object);
+}
+
+fn component_status(object: &Node<'_>, row: &mut Row<'_>) {
+    let healthy = object.path("conditions").items().iter().find(|condition| condition.at("type").text() == "Healthy");
+    let of = |name: &str| healthy.map_or("", |condition| condition.at(name).text());
+    let status = match (healthy, of("status")) {
+        (None, _) => "Unknown",
+        (Some(_), "True") => "Healthy",
+        (Some(_), _) => "Unhealthy",
+    };
+    row.name(object).text(status).text(of("message")).text(of("error"));
 }
 
 fn config_map(object: &Node<'_>, row: &mut Row<'_>) {

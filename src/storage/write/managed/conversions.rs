@@ -46,10 +46,10 @@ impl Conversions {
     ///
     /// # Errors
     /// Too many wait for the webhook.
-    pub(in crate::write) async fn complete(&self, converter: impl Fn(&str) -> Option<ConverterOf>) -> Result<(), WriteError> {
+    pub(in crate::write) async fn complete(&self, converter: Option<&Converter>) -> Result<(), WriteError> {
         let Some((object, api_version)) = self.wanted.lock().clone() else { return Ok(()) };
-        let made = match converter(&api_version) {
-            Some(of) => match of.converter().raw(&object, &api_version).await {
+        let made = match converter {
+            Some(converter) => match converter.raw(&object, &api_version).await {
                 Err(busy @ ConversionError::Busy(_)) => return Err(busy.into()),
                 made => made.map_err(|error| error.to_string()),
             },
@@ -58,14 +58,5 @@ impl Conversions {
         *self.wanted.lock() = None;
         self.known.lock().push(Known { object, api_version, made });
         Ok(())
-    }
-}
-
-/// The resource whose converter is used.
-pub(in crate::write) struct ConverterOf(pub(super) std::sync::Arc<registry::Resource>);
-
-impl ConverterOf {
-    fn converter(&self) -> &Converter {
-        &self.0.shown.as_ref().expect("it was chosen because it converts").converter
     }
 }

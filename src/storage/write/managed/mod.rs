@@ -26,7 +26,7 @@ use std::{
 use merge::{ConvertError, Converter, Duplicates, Filter, ParseableType, PathElement, Set, TypedValue, UpdateError, Updater, VersionedSet};
 use serde_json::{Map, Value, json};
 
-use self::{conversions::ConverterOf, entries::Managed, identifier::Identifier};
+use self::{entries::Managed, identifier::Identifier};
 use super::{JSON_BYTES_MAX, Writer, failure::WriteError, kinds, object_ref::ObjectRef, strategy::Part, tree};
 use catalogue::Served;
 use codec::{normalize, versions::Version};
@@ -121,7 +121,7 @@ impl<'a> FieldManager<'a> {
         if !self.conversions.is_incomplete() {
             return Ok(true);
         }
-        self.conversions.complete(|version| self.types().converter(version)).await?;
+        self.conversions.complete(self.target.resource.webhook.as_deref()).await?;
         Ok(false)
     }
 
@@ -436,23 +436,25 @@ struct Types<'a> {
 }
 
 impl Types<'_> {
-    /// What converts to a version: its own converter, or that of the version of the request.
-    fn converter(&self, version: &str) -> Option<ConverterOf> {
-        let sibling = self.sibling(version).ok()?;
-        [&sibling, &self.target.resource].into_iter().find(|resource| resource.shown.is_some()).cloned().map(ConverterOf)
-    }
-
-    /// A custom resource in another version, which only `apiVersion` makes of it, or a webhook.
-    fn custom(&self, value: &Value, sibling: &Resource, version: &str) -> Result<Value, ConvertError> {
-        if sibling.shown.is_none() && self.target.resource.shown.is_none() {
-            let mut object = value.clone();
-            object["apiVersion"] = version.into();
-            return Ok(object);
-        }
-        match self.conversions.find(value, version) {
-            Some(made) => made.map_err(ConvertError::Failed),
-            None => Err(ConvertError::Failed("a conversion webhook has to be asked first".to_owned())),
-        }
+    /// A custom resource in another version, by way of the one that is stored, as kube-apiserver converts it.
+    fn custom(&self, value: &Value, version: &str) -> Result<Value, ConvertError> {
+        let served = self.target.served();
+        let in_another = |value: Cow<'_, Value>, version: &str| {
+            if tree::text(&value, &["apiVersion"]) == version {
+                return Ok(value.into_owned());
+            }
+            if self.target.resource.webhook.is_none() {
+                let mut object = value.into_owned();
+                object["apiVersion"] = version.into();
+                return Ok(object);
+            }
+            match self.conversions.find(&value, version) {
+                Some(made) => made.map_err(ConvertError::Failed),
+                None => Err(ConvertError::Failed("a conversion webhook has to be asked first".to_owned())),
+            }
+        };
+        let stored = in_another(Cow::Borrowed(value), &served.stored_as)?;
+        in_another(Cow::Owned(stored), version)
     }
 
     /// The type of what is written.
@@ -461,7 +463,20 @@ impl Types<'_> {
     }
 
     fn of(&self, served: &Served) -> ParseableType {
-        self.writer.field_types.of(&self.writer.resources.load(), served, &self.writer.prefix)
+        self.of_version(served, &served.version)
+    }
+
+    fn of_version(&self, served: &Served, version: &str) -> ParseableType {
+        self.writer.field_types.of(&self.writer.resources.load(), (served, version), &self.writer.prefix)
+    }
+
+    /// Returns the name of a version of a custom resource, served or not.
+    fn defined_version<'v>(&self, version: &'v str) -> Result<&'v str, ConvertError> {
+        let served = self.target.served();
+        if !served.defined_versions().iter().any(|defined| defined.api_version == version) {
+            return Err(ConvertError::Failed(format!("request to convert CR to an invalid group/version: {version}")));
+        }
+        Ok(version.rsplit_once('/').map_or(version, |(_, name)| name))
     }
 
     /// The same resource in another version: a kind of several groups (Event) has its versions in them, a scale has one.
@@ -479,25 +494,30 @@ impl Converter for Types<'_> {
         if tree::text(value, &["apiVersion"]) == version {
             return Ok(object.borrow());
         }
-        let (served, sibling) = (self.target.served(), self.sibling(version)?);
-        let converted = if served.is_custom() {
-            self.custom(value, &sibling, version)?
+        let served = self.target.served();
+        let (converted, typed) = if served.is_custom() && !self.of_scale {
+            let name = self.defined_version(version)?;
+            (self.custom(value, version)?, self.of_version(served, name))
         } else {
+            let sibling = self.sibling(version)?;
             let stored = match (Version::of(tree::text(value, &["apiVersion"]), &served.kind), value) {
                 (Some(from), Value::Object(members)) => from
                     .stored(members, JSON_BYTES_MAX)
                     .map_err(|_| ConvertError::Failed("the object is too large in its stored version".to_owned()))?,
                 _ => value.clone(),
             };
-            sibling.encoders.whole().encoder.tree(&stored).into_owned()
+            (sibling.encoders.whole().encoder.tree(&stored).into_owned(), self.of(&sibling.served))
         };
-        let typed = self.of(&sibling.served);
         TypedValue::new(Cow::Owned(converted), &typed, Duplicates::Allowed).map_err(|error| ConvertError::Failed(error.to_string()))
     }
 
     fn type_of(&self, object: &TypedValue<'_>, version: &str) -> Result<ParseableType, ConvertError> {
         if tree::text(object.value(), &["apiVersion"]) == version {
             return Ok(object.parseable_type().clone());
+        }
+        // Of a custom resource an object that does not convert is an error, even where only its type is asked for.
+        if self.target.served().is_custom() && !self.of_scale {
+            return Ok(self.convert(object, version)?.parseable_type().clone());
         }
         self.sibling(version).map(|sibling| self.of(&sibling.served))
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{MANAGED_FIELDS, entries::Managed};
 use crate::write::{failure::WriteError, tree};
-use catalogue::{Custom, Origin, Served};
+use catalogue::{Origin, ScalePaths, Served};
 use registry::ServedResources;
 
 pub(in crate::write) const API_VERSION: &str = "autoscaling/v1";
@@ -27,7 +27,12 @@ impl ParentManagers {
     pub(in crate::write) fn of(resources: &ServedResources, served: &Served, parent: &Value) -> Result<Self, WriteError> {
         let managed = Managed::read(tree::metadata(parent).get(MANAGED_FIELDS)).map_err(WriteError::Raw)?;
         let siblings = resources.catalogue.served_in(&served.group).filter(|sibling| sibling.storage.id == served.storage.id);
-        let paths = siblings.map(|sibling| (sibling.api_version(), path(sibling))).collect();
+        let paths = match &served.origin {
+            Origin::Custom(custom) => {
+                custom.versions.iter().map(|version| (version.api_version.clone(), version.scale.as_ref().map(path))).collect()
+            }
+            Origin::BuiltIn(_) => siblings.map(|sibling| (sibling.api_version(), Some(replicas()))).collect(),
+        };
         Ok(Self { managed, paths, api_version: served.api_version() })
     }
 
@@ -92,11 +97,6 @@ fn one(path: &Path) -> Set {
     set
 }
 
-fn path(served: &Served) -> Option<Path> {
-    match &served.origin {
-        Origin::Custom(Custom { scale, .. }) => {
-            scale.as_ref().map(|paths| Path(paths.spec.iter().map(|name| PathElement::field(name)).collect()))
-        }
-        Origin::BuiltIn(_) => Some(replicas()),
-    }
+fn path(scale: &ScalePaths) -> Path {
+    Path(scale.spec.iter().map(|name| PathElement::field(name)).collect())
 }

@@ -32,8 +32,8 @@ struct FieldType {
 }
 
 impl FieldTypes {
-    /// Returns the type of a kind; everything is deduced of one whose schema cannot be read.
-    pub(super) fn of(&self, resources: &ServedResources, served: &Served, prefix: &str) -> ParseableType {
+    /// Returns the type of a kind in a version; everything is deduced of one whose schema cannot be read.
+    pub(super) fn of(&self, resources: &ServedResources, (served, version): (&Served, &str), prefix: &str) -> ParseableType {
         let definition = || {
             let definitions = resources.definitions()?;
             let name = format!("{}.{}", served.resource, served.group);
@@ -43,20 +43,20 @@ impl FieldTypes {
         };
         let definition = if served.is_custom() { definition() } else { None };
         let made_of = definition.as_ref().map_or(Revision::ZERO, |(_, object)| object.revision);
-        let kind = (served.group.clone(), served.version.clone(), served.kind.clone());
+        let kind = (served.group.clone(), version.to_owned(), served.kind.clone());
         if let Some(known) = self.by_kind.get(&kind).filter(|known| known.made_of == made_of) {
             return known.parseable.clone();
         }
         let made = match definition {
             Some((definitions, object)) => {
                 let stored = stored_tree(definitions, &object).ok();
-                stored.and_then(|stored| custom(&definitions.encoders.whole().encoder.tree(&stored), &served.version))
+                stored.and_then(|stored| custom(&definitions.encoders.whole().encoder.tree(&stored), version))
             }
-            None => built_in(&served.group, &served.version, &served.kind),
+            None => built_in(&served.group, version, &served.kind),
         };
         let parseable = made.unwrap_or_else(ParseableType::deduced);
         if served.is_custom() {
-            self.forget_unserved(resources);
+            self.forget_undefined(resources);
         }
         self.by_kind.insert(kind, FieldType { made_of, parseable: parseable.clone() });
         parseable
@@ -68,11 +68,13 @@ impl FieldTypes {
         scale.clone()
     }
 
-    /// Forgets the types of custom resources that are not served any more.
-    fn forget_unserved(&self, resources: &ServedResources) {
+    /// Forgets the types of versions that no definition has any more.
+    fn forget_undefined(&self, resources: &ServedResources) {
         self.by_kind.retain(|(group, version, kind), known| {
-            known.made_of == Revision::ZERO
-                || resources.catalogue.served_in(group).any(|served| served.version == *version && served.kind == *kind)
+            let of_kind = |served: &&Arc<Served>| served.kind == *kind;
+            let has =
+                |served: &Arc<Served>| served.defined_versions().iter().any(|defined| defined.api_version == format!("{group}/{version}"));
+            known.made_of == Revision::ZERO || resources.catalogue.served_in(group).filter(of_kind).any(has)
         });
     }
 }
