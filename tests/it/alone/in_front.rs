@@ -163,7 +163,8 @@ async fn a_changed_kubeconfig_counts_for_all_that_is_asked() -> Outcome {
     let tokens = cluster.site.path().join("tokens.csv");
     let before = fs::read_to_string(&tokens)?;
     fs::write(&tokens, before.replace("first,front,8\n", "latetoken,late,9,\"system:masters\"\n"))?;
-    until("a right is missed", async || Ok(cluster.told(&front, "/readyz").await.0 == 500)).await?;
+    until("a right is missed", async || Ok(!cluster.reason(&front, "upstream-tokenreviews").await.is_empty())).await?;
+    assert_eq!(cluster.told(&front, "/readyz").await.0, 500);
     let why = cluster.reason(&front, "upstream-tokenreviews").await;
     assert!(why.contains("this server may not create tokenreviews.authentication.k8s.io") && why.contains(": 401 "), "{why}");
     cluster.kubeconfig("ca.crt", "second")?;
