@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::body::Body;
 use upstream::{AuthMode, Followed, Settings, Upstream};
 
 use super::StartError;
 use crate::config::{self, SOURCE_FLAG as KUBECONFIG, UpstreamServer};
 use ::reload::{Named, Reloaded, Wrong};
-use apiserver::hand_on::Replica;
+use apiserver::hand_on::{FollowedUpstream, Replica};
 use client::{Derived, Kubeconfig, Logins, Trust};
 use telemetry::Metrics;
 
@@ -31,7 +30,7 @@ pub(super) fn replica(config: &config::Replica, logins: &Logins, metrics: &Arc<M
 }
 
 /// As the kubeconfig file says, which all share that ask the same server.
-fn of_login(config: &config::Replica, path: &Path, logins: &Logins) -> Result<Followed<Body>, StartError> {
+fn of_login(config: &config::Replica, path: &Path, logins: &Logins) -> Result<FollowedUpstream, StartError> {
     let login = logins.open(KUBECONFIG, path).map_err(|error| StartError::Upstream(error.to_string()))?;
     let (is_source, impersonates) = (config.is_source, config.impersonates);
     let upstream = Derived::new(login, move |at, before: Option<&Upstream<_>>| {

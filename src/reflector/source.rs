@@ -239,7 +239,12 @@ mod tests {
     fn a_refusal_is_text_in_whatever_form_it_comes() {
         let json = r#"{"kind":"Status","message":"nodes is forbidden","code":403}"#;
         let mut protobuf = Vec::new();
-        envelope_into("v1", "Status", &message("v1", "Status").expect("a message").from_json(json.as_bytes()).expect("a Status"), &mut protobuf);
+        envelope_into(
+            "v1",
+            "Status",
+            &message("v1", "Status").expect("a message").from_json(json.as_bytes()).expect("a Status"),
+            &mut protobuf,
+        );
         for (body, wanted) in [
             (protobuf, "403 nodes is forbidden"),
             (json.into(), "403 nodes is forbidden"),
