@@ -17,7 +17,7 @@ const CLIENTS: usize = 50;
 /// Seconds of writes, unless `WATCHCACHE_RMW_SECONDS` says otherwise.
 const SECONDS: u64 = 5;
 /// How long the watch may take to show the last write.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -28,7 +28,7 @@ const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 /// The object that is watched.
 const NAME: &str = "watched";
 /// How long something may take that happens at once on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
