@@ -49,7 +49,7 @@ ROWS = [
     ("Feed: from etcd or upstream to memory", [
         ("Age of memory", "By server. From 5 s on it is behind etcd. With an upstream as the source: how long that has said nothing.", "s", [("{{instance}}", f"watchcache_feed_age_seconds{{{HERE}}}")], 8),
         ("Follows", "0 while it is behind.", "bool", [("{{instance}}", f"watchcache_feed_up{{{HERE}}}")], 8),
-        ("Oldest resources", "Each of them may have a source of its own. An upstream proves a quiet resource once a minute.", "s", [("{{instance}} {{resource}}", most(f"watchcache_resource_age_seconds{{{OF}}} >= 0"))], 8),
+        ("Oldest resources", "Each of them may have a source of its own. An upstream proves a quiet resource once a minute.", "s", [("{{instance}} {{resource}}", most(f"watchcache_resource_age_seconds{{{OF}}}"))], 8),
         ("Events received", "By resource, the ten with most.", "eps", [("{{resource}}", most(per("resource", "apiserver_watch_cache_events_received_total", OF)))], 8),
         ("Loads", "How often a resource was loaded, since the start of the server. More than once: etcd or upstream was away for longer than it keeps its history.", "short", [("{{instance}} {{resource}}", most(f"apiserver_watch_cache_initializations_total{{{OF}}}"))], 8),
         ("Progress told by the source", "Bookmarks a second, of all resources.", "eps", [("{{instance}}", per("instance", "etcd_bookmark_total", OF))], 8),
@@ -113,7 +113,7 @@ ROWS = [
         ("Handed on, by reason", "What upstream has answered, and why not this server.", "reqps", [("{{reason}}", per("reason", "watchcache_handed_on_requests_total"))], 8),
         ("Handed on, by code", "What upstream has said.", "reqps", [("{{code}}", per("code", "watchcache_handed_on_requests_total"))], 8),
         ("Upstream answers", "When it was asked last.", "bool", [("{{instance}} {{server}}", f"watchcache_upstream_up{{{HERE}}}")], 8),
-        ("The etcd is upstream's", "1 when upstream has said so. Only of replicas with an etcd.", "bool", [("{{instance}}", f"watchcache_etcd_proven{{{HERE}}}")], 8),
+        ("The etcd is upstream's", "1 when upstream has said so. Servers without an upstream, and those whose objects come from upstream itself, are not shown.", "bool", [("{{instance}}", f"watchcache_etcd_proven{{{HERE}}}")], 8),
         ("Incomplete", "Resources of which upstream has something else: they are handed on.", "short", [("{{instance}}", f"sum by (instance) (watchcache_incomplete{{{OF}}})")], 8),
         ("Documents kept", "Discovery and the like, answered as upstream said last, for it did not answer.", "reqps", [("{{instance}}", rate("watchcache_kept_answers_total"))], 8),
         ("Loads refused", "Resources of upstream that do not fit into --memory-budget.", "cps", [("{{resource}}", per("resource", "watchcache_loads_refused_total", OF))], 24),

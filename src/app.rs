@@ -288,6 +288,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let chunks = Arc::new(ChunkCache::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
     tokio::spawn(memory::forget(chunks.clone()));
     if let Some(budget) = config.memory.budget {
+        metrics.memory_budget.set(i64::try_from(budget).unwrap_or(i64::MAX));
         tokio::spawn(memory::keep(budget, giving_up, chunks.clone(), metrics.clone()));
     }
     let reader = Reader::new(&etcds, &prefix).serving_unknown_fields(config.serve_unknown_fields);
@@ -396,7 +397,6 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             }
             why = backend.failed(), if api.condition.store_failed.get().is_none() => {
                 tracing::error!(%why, "the embedded store has failed: writes are refused until a restart, reads and watches go on from memory");
-                api.metrics.store_failed.set(1);
                 // Nobody else sets it.
                 let _ = api.condition.store_failed.set(why);
             }

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[path = "tidy/ci.rs"]
+mod ci;
 #[path = "tidy/limits.rs"]
 mod limits;
 #[path = "tidy/links.rs"]

@@ -135,17 +135,17 @@ impl Api {
         }
     }
 
-    fn store_stalled(&self) -> Option<Duration> {
+    /// Returns how long the embedded store has stood still, if it does.
+    pub(super) fn store_stalled(&self) -> Option<Duration> {
         self.condition.store_pulse.as_ref().and_then(|pulse| pulse()).filter(|time| *time > STALLED_AFTER)
     }
 
-    /// Tells the log and the metrics when the embedded store stands still, and when it goes on.
+    /// Tells the log when the embedded store stands still, and when it goes on.
     pub async fn watch_store(self: Arc<Self>) {
         let mut was_stalled = false;
         loop {
             sleep(STALLED_LOOK).await;
             let stalled = self.store_stalled();
-            self.metrics.store_stalled.set(i64::from(stalled.is_some()));
             match (stalled, was_stalled) {
                 (Some(time), false) => tracing::warn!(
                     seconds = time.as_secs(),

@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use super::{api::Api, path::OwnPage, respond::Reply};
 use cache::state::snapshot::Fed;
 use registry::{Resource, ServedResources};
-use telemetry::build::{COMMIT, VERSION};
+use telemetry::{
+    ResourceFigures,
+    build::{COMMIT, VERSION},
+};
 
 impl Api {
     /// The feed that is furthest behind its etcd.
@@ -35,19 +38,28 @@ impl Api {
         // What is converted is counted with what is stored.
         for resource in resources.iter().filter(|resource| resource.shown.is_none()) {
             let known = resource.handle.published.known();
-            resource.metrics.at_revision(known.revision.0);
-            resource.metrics.set_objects(i64::try_from(known.snapshot.store.len()).unwrap_or(i64::MAX));
-            resource.metrics.indexes.set(i64::try_from(known.snapshot.store.indexes()).unwrap_or(i64::MAX));
-            resource.metrics.history_events.set(i64::try_from(known.snapshot.ring.len()).unwrap_or(i64::MAX));
-            let age = self.age_of(resource).map_or(-1, |age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
-            resource.metrics.age.set(age);
-            resource.metrics.undecodable.set(i64::try_from(known.snapshot.broken.len()).unwrap_or(i64::MAX));
+            let figures = known.is_ready().then(|| ResourceFigures {
+                revision: known.revision.0,
+                objects: known.snapshot.store.len(),
+                indexes: known.snapshot.store.indexes(),
+                history_events: known.snapshot.ring.len(),
+                undecodable: known.snapshot.broken.len(),
+            });
+            resource.metrics.show(figures.as_ref());
+            resource.metrics.show_age(self.age_of(resource));
         }
         self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));
         let fed = self.oldest();
         self.metrics.feed_up.set(i64::from(!fed.is_behind()));
-        self.metrics.feed_age.set(fed.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
+        match fed.age() {
+            Some(age) => self.metrics.feed_age.set(age.as_secs_f64()),
+            None => self.metrics.feed_age.clear(),
+        }
         self.metrics.ready.set(i64::from(self.is_ready()));
+        if self.condition.embedded {
+            self.metrics.store_failed.set_is(self.condition.store_failed.get().is_some());
+            self.metrics.store_stalled.set_is(self.store_stalled().is_some());
+        }
         self.metrics.render()
     }
 

@@ -100,7 +100,7 @@ impl Backend {
     pub(super) fn keep(&self, stopped: watch::Receiver<bool>, metrics: &Arc<Metrics>) {
         if let Some(store) = &self.store {
             tokio::spawn(store.serve_socket(stopped));
-            tokio::spawn(keeping::measure(store.sizes(), metrics.clone()));
+            keeping::measure(store.sizes(), metrics);
         }
     }
 

@@ -2,8 +2,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -16,8 +14,6 @@ use telemetry::{Log, LogFormat, Metrics};
 
 /// Pages that a command keeps in memory, in bytes.
 const CACHE_BYTES: usize = 64 << 20;
-/// How often the figures are looked at.
-const SIZE_LOOK: Duration = Duration::from_secs(5);
 /// What the log of a command has: how far it is, and what is wrong beside its own outcome.
 const DIRECTIVES: &str = "error,watchcache_progress=info";
 
@@ -55,9 +51,9 @@ pub fn keep_store(command: StoreCommand) -> Result<String, StoreError> {
             StoreCommand::Defragment { store } => {
                 let mut opened = Opened::new(&store)?;
                 let is_elsewhere = opened.store.is_none();
-                let sizes = sizes_around(&mut opened.remote, is_elsewhere).await;
+                let defragmented = defragment(&mut opened.remote, is_elsewhere).await;
                 opened.close().await;
-                sizes.map(|[before, after]| format!("{before} bytes before, {after} bytes now\n"))
+                defragmented
             }
         }
     });
@@ -78,11 +74,11 @@ async fn check(data_dir: &Path) -> Result<String, StoreError> {
     ))
 }
 
-/// Defragments; returns the bytes of the file before and after. Another process tells how far it is in its own log: here, how long it takes.
-async fn sizes_around(remote: &mut Remote, is_elsewhere: bool) -> Result<[u64; 2], StoreError> {
+/// Defragments; returns the line that says what came of it. Another process tells how far it is in its own log: here, how long it takes.
+async fn defragment(remote: &mut Remote, is_elsewhere: bool) -> Result<String, StoreError> {
     let before = remote.size().await?.file;
     let mut progress = Progress::new("another process defragments its store", Unit::Bytes);
-    {
+    let history = {
         let defragmenting = remote.defragment();
         tokio::pin!(defragmenting);
         loop {
@@ -91,8 +87,13 @@ async fn sizes_around(remote: &mut Remote, is_elsewhere: bool) -> Result<[u64; 2
                 () = tokio::time::sleep(progress::EVERY), if is_elsewhere => drop(progress.at(0, None)),
             }
         }
-    }
-    Ok([before, remote.size().await?.file])
+    };
+    let after = remote.size().await?.file;
+    let history = match history {
+        None | Some(0) => String::new(),
+        Some(history) => format!(", {history} of them history that is kept until the next compaction"),
+    };
+    Ok(format!("{before} bytes before, {after} bytes now{history}\n"))
 }
 
 fn contents(backup: &Backup) -> String {
@@ -131,14 +132,12 @@ impl Opened {
     }
 }
 
-/// Tells the metrics what the store takes on disk, for as long as the process lasts.
-pub(super) async fn measure(sizes: impl Fn() -> Size + Send, metrics: Arc<Metrics>) {
-    let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    loop {
+/// Has the metrics say what the store takes on disk, each time that they are asked for.
+pub(super) fn measure(sizes: impl Fn() -> Size + Send + Sync + 'static, metrics: &Metrics) {
+    metrics.sample(move |metrics| {
         let Size { file, in_use, quota } = sizes();
-        metrics.store_size.set(number(file));
-        metrics.store_free.set(number(file.saturating_sub(in_use)));
-        metrics.store_quota.set(number(quota));
-        tokio::time::sleep(SIZE_LOOK).await;
-    }
+        metrics.store_size.set_bytes(file);
+        metrics.store_free.set_bytes(file.saturating_sub(in_use));
+        metrics.store_quota.set_bytes(quota);
+    });
 }

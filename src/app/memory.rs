@@ -55,7 +55,6 @@ impl Budget {
 
 /// Looks until the process ends. Without `/proc` it cannot.
 pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, chunks: Arc<ChunkCache>, metrics: Arc<Metrics>) {
-    metrics.memory_budget.set(i64::try_from(budget).unwrap_or(i64::MAX));
     let (mut within, mut was_over) = (Budget::new(budget), false);
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -21,7 +21,7 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
@@ -48,6 +48,8 @@ pub enum Reaction {
     WithHeader(&'static str, String, Bytes),
     /// Reacts so after this time.
     After(Duration, Box<Reaction>),
+    /// Reacts so once this is true; never when nobody can make it so any more.
+    Once(watch::Receiver<bool>, Box<Reaction>),
     /// Answers 200 and JSON with this, and leaves the body open.
     Open(Bytes),
     /// Never answers.
@@ -220,6 +222,12 @@ fn carried_out(reaction: Reaction) -> Pin<Box<dyn Future<Output = Result<Respons
                 return carried_out(*then).await;
             }
             Reaction::Open(body) => (200, "application/json", Told::Open(Some(body))),
+            Reaction::Once(mut is_so, then) => {
+                if is_so.wait_for(|is_so| *is_so).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                return carried_out(*then).await;
+            }
             Reaction::Hang => std::future::pending().await,
             Reaction::Drop => return Err(Gone),
             Reaction::CutOff => (200, "application/json", Told::Half(false)),

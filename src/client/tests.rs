@@ -105,13 +105,16 @@ async fn bad_answers_end() {
 #[tokio::test]
 async fn requests_wait_for_their_turn() {
     let server = Server::start(|_| Reaction::Hang).await;
-    let (client, url) = client(&server, Limits { timeout: Duration::from_millis(500), concurrent_max: 1, ..LIMITS });
+    let (client, url) = client(&server, Limits { timeout: Duration::from_secs(10), concurrent_max: 1, ..LIMITS });
     let client = Arc::new(client);
     let ask = || {
         let (client, url) = (client.clone(), url.clone());
         tokio::spawn(async move { client.post(&url, Bytes::new()).await.map(|_| ()) })
     };
     let (first, second) = (ask(), ask());
+    while server.asked().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     // Later the first one gives up, and the other may have its turn for a moment.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(server.asked().len(), 1);

@@ -15,7 +15,7 @@ use super::*;
 mod ports;
 
 /// Longest wait for anything etcd should do at once; generous, since machines that test are busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Between two looks whether etcd is there: it needs the processor itself.
 const LOOK: Duration = Duration::from_millis(20);
 

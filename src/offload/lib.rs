@@ -118,7 +118,7 @@ mod tests {
     fn others_run_meanwhile() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
         let (done, wait) = mpsc::channel();
-        let work = runtime.spawn(async move { Offload::default().run(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
+        let work = runtime.spawn(async move { Offload::default().run(true, move || wait.recv_timeout(Duration::from_secs(120))).await });
         let told = runtime.spawn(async move { done.send(7) });
         assert_eq!(runtime.block_on(told).expect("no panic"), Ok(()));
         assert_eq!(runtime.block_on(work).expect("no panic"), Ok(7), "nobody could tell it");
@@ -132,7 +132,7 @@ mod tests {
             huge.push(admitted);
         }
         assert_eq!(huge.len(), at_once() - 1);
-        assert!(tokio::time::timeout(Duration::from_secs(10), offload.admit(true, HUGE_BYTES - 1)).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_secs(120), offload.admit(true, HUGE_BYTES - 1)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ mod tests {
                     .await;
             });
         }
-        let long = Duration::from_secs(10);
+        let long = Duration::from_secs(120);
         for _ in 0..at_once() {
             seen.recv_timeout(long).expect("there is room");
         }
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn others_run_while_it_takes_long() {
         let (done, wait) = mpsc::channel();
-        let work = tokio::spawn(run_on_thread(move || wait.recv_timeout(Duration::from_secs(10))));
+        let work = tokio::spawn(run_on_thread(move || wait.recv_timeout(Duration::from_secs(120))));
         tokio::task::yield_now().await;
         done.send(7).expect("it waits");
         assert_eq!(work.await.expect("no panic"), Ok(7));

@@ -9,7 +9,7 @@ use redb::backends::FileBackend;
 use redb::{Database, Durability, ReadableTable};
 
 use super::directory::{self, Directory};
-use super::log::{LEASES, LOG};
+use super::log::{LEASES, LOG, Place, Record, stored_bytes};
 use super::open::identify;
 use super::refusal::{Fault, Refusal};
 use super::state::{Shared, State};
@@ -33,6 +33,8 @@ pub(super) struct Copy {
     /// Bytes of changes that are copied, and about how many there are.
     copied: u64,
     bytes: u64,
+    /// Those of them that a later change had replaced when they were copied.
+    history: u64,
 }
 
 /// The file of a copy, removed unless it takes the place of the store's.
@@ -58,12 +60,13 @@ pub(super) enum Unswapped {
     Unsure(Fault),
 }
 
-/// Makes a new file of a store that has one. Does not end with whoever asked for it.
-pub(super) async fn run(shared: Arc<Shared>) -> Result<(), Refusal> {
-    let Some(file) = shared.file.clone() else { return Ok(()) };
+/// Makes a new file of a store that has one; returns how many bytes of it are history, which the next compaction removes. Does not end with the client
+/// that asked for it.
+pub(super) async fn run(shared: Arc<Shared>) -> Result<Option<u64>, Refusal> {
+    let Some(file) = shared.file.clone() else { return Ok(None) };
     let _turn = shared.defragmentations.clone().acquire_owned().await.map_err(|_| Refusal::closed())?;
     let cache_bytes = shared.cache_bytes;
-    // From now on nothing is removed from the log, so that the copy has what the log has.
+    // What is compacted already is removed first. From then on nothing is removed from the log, so that the copy has what the log has.
     shared.ask(1, |reply| What::Sweep(false, reply)).await?;
     let copied = copy(&shared, file, cache_bytes).await;
     let swapped = match copied {
@@ -71,7 +74,7 @@ pub(super) async fn run(shared: Arc<Shared>) -> Result<(), Refusal> {
         Err(error) => Err(error),
     };
     shared.ask(1, |reply| What::Sweep(true, reply)).await?;
-    swapped
+    swapped.map(Some)
 }
 
 async fn copy(shared: &Arc<Shared>, file: PathBuf, cache_bytes: usize) -> Result<Copy, Refusal> {
@@ -108,7 +111,8 @@ impl Copy {
         let file = Temporary { path, is_kept: false };
         let backend = FileBackend::new(created).map_err(Fault::storage)?;
         let database = Database::builder().set_cache_size(cache_bytes).create_with_backend(backend).map_err(Fault::storage)?;
-        Ok(Self { database, file, revision: 0, progress: Progress::new("defragmenting the store", Unit::Bytes), copied: 0, bytes })
+        let progress = Progress::new("defragmenting the store", Unit::Bytes);
+        Ok(Self { database, file, revision: 0, progress, copied: 0, bytes, history: 0 })
     }
 
     /// Adds the changes up to a snapshot.
@@ -129,6 +133,9 @@ impl Copy {
                         break;
                     }
                     log.insert(at.value(), record.value())?;
+                    if !is_newest(state, at.value(), record.value()) {
+                        self.history += stored_bytes(record.value());
+                    }
                     bytes += record.value().len();
                     self.copied += record.value().len() as u64;
                     self.progress.at(self.copied, Some(self.bytes));
@@ -141,15 +148,16 @@ impl Copy {
         Ok(())
     }
 
-    /// Adds what is missing and gives the copy the place of the file: only the writer may, between two commits. Returns what the store is in then.
-    pub(super) fn complete(mut self, state: &State, ids: [u64; 2], file: &Path) -> Result<Database, Unswapped> {
+    /// Adds what is missing and gives the copy the place of the file: only the writer may, between two commits. Returns what the store is in then, and
+    /// how many bytes of it are history.
+    pub(super) fn complete(mut self, state: &State, ids: [u64; 2], file: &Path) -> Result<(Database, u64), Unswapped> {
         let kept = |fault: Fault| Unswapped::Kept(fault.text());
         self.add(state).map_err(kept)?;
         self.finish(state, ids).map_err(kept)?;
         fs::rename(&self.file.path, file).map_err(|error| Unswapped::Kept(error.to_string().into()))?;
         self.file.is_kept = true;
         directory::sync_parent(file).map_err(|error| Unswapped::Unsure(redb::StorageError::Io(error).into()))?;
-        Ok(self.database)
+        Ok((self.database, self.history))
     }
 
     fn finish(&self, state: &State, ids: [u64; 2]) -> Result<(), Fault> {
@@ -167,4 +175,10 @@ impl Copy {
         identify(&txn, ids.map(u64::cast_signed), state.revision, state.compacted).map_err(Fault::storage)?;
         txn.commit().map_err(Fault::storage)
     }
+}
+
+/// Whether a record has the newest value of its key.
+fn is_newest(state: &State, (main, sub): (i64, u32), record: &[u8]) -> bool {
+    let place = Place { main, sub };
+    Record::decode(place, record).is_some_and(|record| state.index.live(record.key).is_some_and(|newest| newest.place == place))
 }

@@ -10,6 +10,7 @@ use tonic::{Status, Streaming};
 
 use super::directory::Directory;
 use super::error::StoreError;
+use super::service_other::HISTORY_BYTES;
 use super::state::Size;
 
 /// How long a connection may take.
@@ -56,12 +57,14 @@ impl Remote {
         asked.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
     }
 
-    /// Moves the store into a new file that has no free pages; it goes on meanwhile. Returns when that is done.
+    /// Moves the store into a new file that has no free pages; it goes on meanwhile. Returns when that is done, with the bytes of history that the store
+    /// keeps until the next compaction, if it says how many.
     ///
     /// # Errors
     /// When it goes on in the old file, or not at all.
-    pub async fn defragment(&mut self) -> Result<(), StoreError> {
-        self.client.defragment(DefragmentRequest {}).await.map(drop).map_err(|status| self.refused(&status))
+    pub async fn defragment(&mut self) -> Result<Option<u64>, StoreError> {
+        let answer = self.client.defragment(DefragmentRequest {}).await.map_err(|status| self.refused(&status))?;
+        Ok(answer.metadata().get(HISTORY_BYTES).and_then(|bytes| bytes.to_str().ok()?.parse().ok()))
     }
 
     /// Asks what the store takes on disk.

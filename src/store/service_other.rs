@@ -20,6 +20,8 @@ const STORAGE_VERSION: &str = "3.6.0";
 const ALARM_GET: i32 = 0;
 const ALARM_DEACTIVATE: i32 = 2;
 const MEMBER_NAME: &str = "watchcache";
+/// Beside the answer to a defragmentation, for etcd's message has no field for it: how many bytes of the store are history.
+pub(super) const HISTORY_BYTES: &str = "watchcache-history-bytes";
 
 #[tonic::async_trait]
 impl Maintenance for Service {
@@ -58,9 +60,13 @@ impl Maintenance for Service {
     async fn defragment(&self, _: Request<DefragmentRequest>) -> Result<Response<DefragmentResponse>, Status> {
         // In a task of its own: a client that leaves half-way must not leave the writer half-way.
         let run = tokio::spawn(defragment::run(self.shared.clone())).await;
-        run.map_err(|_| Status::internal("it has ended by a fault of its own"))??;
+        let history = run.map_err(|_| Status::internal("it has ended by a fault of its own"))??;
         let header = Some(self.shared.header(self.shared.state()?.revision));
-        Ok(Response::new(DefragmentResponse { header }))
+        let mut response = Response::new(DefragmentResponse { header });
+        if let Some(history) = history {
+            response.metadata_mut().insert(HISTORY_BYTES, history.into());
+        }
+        Ok(response)
     }
 
     async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {

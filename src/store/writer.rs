@@ -58,10 +58,10 @@ pub(super) enum What {
     KeepAlive(i64, Reply<i64>),
     TimeToLive(LeaseTimeToLiveRequest, Reply<LeaseTimeToLiveResponse>),
     Leases(Reply<Vec<i64>>),
-    /// Whether superfluous changes are removed from the log.
+    /// Whether superfluous changes are removed from the log; those that are superfluous already go before they are not.
     Sweep(bool, Reply<()>),
-    /// Goes on in a copy of the database.
-    Swap(Box<Copy>, Reply<()>),
+    /// Goes on in a copy of the database; answers how many bytes of it are history.
+    Swap(Box<Copy>, Reply<u64>),
     /// Ends the writer after what came before.
     Close(Reply<()>),
 }
@@ -83,6 +83,8 @@ pub(super) struct Writer {
     closing: Option<Reply<()>>,
     life: watch::Receiver<Life>,
     sweeps: bool,
+    /// Told when all that is superfluous is removed, and nothing more is.
+    pausing: Option<Reply<()>>,
     /// Held by the snapshots of the database.
     token: Arc<()>,
     /// While changes that are compacted are removed; with how many were.
@@ -121,6 +123,7 @@ impl Writer {
             closing: None,
             life,
             sweeps: true,
+            pausing: None,
             sweeping: None,
             token,
             retired: Vec::new(),
@@ -152,6 +155,7 @@ impl Writer {
         // Whoever waits learns why (`Shared::why_ended`).
         self.waiting.clear();
         self.physical.clear();
+        self.pausing = None;
         loop {
             tokio::select! {
                 asked = self.asks.recv() => match asked {
@@ -215,8 +219,9 @@ impl Writer {
             match ask.what {
                 What::Close(reply) => self.closing = Some(reply),
                 What::Swap(copy, reply) => swap = Some((copy, reply)),
-                What::Sweep(on, reply) => {
-                    self.sweeps = on;
+                What::Sweep(false, reply) => self.pausing = Some(reply),
+                What::Sweep(true, reply) => {
+                    self.sweeps = true;
                     answers.push(answer(reply, Ok(())));
                 }
                 What::Compact(request, reply) => match settled(turn.compact(request.revision))? {
@@ -239,6 +244,7 @@ impl Writer {
         answers.into_iter().for_each(|answer| answer());
         self.tell_sweep(swept);
         self.answer_physical();
+        self.pause_sweeps();
         swap.map_or(Ok(()), |(copy, reply)| self.swap(*copy, reply))
     }
 
@@ -248,15 +254,15 @@ impl Writer {
         Ok(())
     }
 
-    fn swap(&mut self, copy: Copy, reply: Reply<()>) -> Result<(), Fault> {
+    fn swap(&mut self, copy: Copy, reply: Reply<u64>) -> Result<(), Fault> {
         let file = self.shared.file.clone().ok_or_else(|| Fault::broken("a copy of a store that has no file"))?;
         let state = snapshot(&self.database, &self.work, &self.token)?;
         let outcome = match copy.complete(&state, [self.shared.cluster_id, self.shared.member_id], &file) {
-            Ok(database) => {
+            Ok((database, history)) => {
                 let (old, token) = (replace(&mut self.database, database), take(&mut self.token));
                 self.retired.push((old, Arc::downgrade(&token)));
                 self.publish()?;
-                Ok(())
+                Ok(history)
             }
             Err(Unswapped::Kept(why)) => Err(Refusal::NotDefragmented(why)),
             Err(Unswapped::Unsure(fault)) => return Err(fault),
@@ -276,6 +282,16 @@ impl Writer {
         *done += swept;
         let left = self.work.superseded.due(self.work.compacted) as u64;
         progress.at(*done, Some(*done + left));
+    }
+
+    fn pause_sweeps(&mut self) {
+        if !self.work.superseded.is_due(self.work.compacted)
+            && let Some(reply) = self.pausing.take()
+        {
+            self.sweeps = false;
+            // Whoever asked may have left.
+            let _ = reply.send(Ok(()));
+        }
     }
 
     fn answer_physical(&mut self) {

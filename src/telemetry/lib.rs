@@ -12,14 +12,18 @@ mod panics;
 mod process;
 mod request;
 mod resource;
+mod sampled;
 mod settings;
 mod slis;
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
-    Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
 };
 
 pub use conversion::ConversionFailure;
@@ -29,7 +33,8 @@ pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
 pub use process::{open_files_limits, resident_bytes};
 pub use request::{RequestTimer, Scope, Verb};
-pub use resource::{EtcdTimer, ResourceMetrics, ServedMetrics};
+pub use resource::{EtcdTimer, ResourceFigures, ResourceMetrics, ServedMetrics};
+pub use sampled::SampledGauge;
 pub use settings::{Log, LogFormat};
 pub use slis::{SLIS_CONTENT_TYPE, Slis};
 
@@ -66,6 +71,8 @@ pub struct Metrics {
     pub slis: Slis,
     /// All families that have labels.
     labelled: Vec<Box<dyn Family>>,
+    /// Sets gauges whenever metrics are asked for.
+    sampler: OnceLock<Sampler>,
     /// `watchcache_watch_filters_bytes`: different filters that watches hold; set when it is asked for.
     pub watch_filters_bytes: IntGauge,
     /// `watchcache_unknown_keys_total`: keys under the prefix that fit no resource; the feed counts them.
@@ -77,15 +84,15 @@ pub struct Metrics {
     /// `watchcache_memory_given_up{what}`: 1 for what the server does without.
     pub memory_given_up: IntGaugeVec,
     /// `watchcache_store_failed`: 1 once the embedded store takes no more writes.
-    pub store_failed: IntGauge,
+    pub store_failed: SampledGauge,
     /// `watchcache_store_stalled`: 1 while the embedded store's disk does not take a write.
-    pub store_stalled: IntGauge,
+    pub store_stalled: SampledGauge,
     /// `watchcache_store_size_bytes`: the embedded store's file.
-    pub store_size: IntGauge,
+    pub store_size: SampledGauge,
     /// `watchcache_store_free_bytes`: what of it no change that is kept takes.
-    pub store_free: IntGauge,
+    pub store_free: SampledGauge,
     /// `watchcache_store_quota_bytes`: `--quota-backend-bytes`, 0 when there is none.
-    pub store_quota: IntGauge,
+    pub store_quota: SampledGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
@@ -113,13 +120,13 @@ pub struct Metrics {
     /// `watchcache_upstream_up{server}`: whether upstream answered when it was asked last.
     pub upstream_up: IntGaugeVec,
     /// `watchcache_etcd_proven`: whether upstream has said that this etcd is its own.
-    pub etcd_proven: IntGaugeVec,
+    pub etcd_proven: SampledGauge,
     /// `watchcache_incomplete{group,resource}`: 1 for what upstream has otherwise than this etcd.
     pub incomplete: IntGaugeVec,
     /// `watchcache_feed_up`: whether memory follows etcd; set when it is asked for.
     pub feed_up: IntGauge,
     /// `watchcache_feed_age_seconds`: how old memory may be; set when it is asked for.
-    pub feed_age: Gauge,
+    pub feed_age: SampledGauge,
     /// `watchcache_ready`: whether `/readyz` passes; set when it is asked for.
     pub ready: IntGauge,
     /// `watchcache_certificate_expiration_timestamp_seconds{flag,file}`: when the certificates end that this server shows.
@@ -128,6 +135,15 @@ pub struct Metrics {
     pub connections: IntGaugeVec,
     /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
     pub connections_closed: IntCounterVec,
+}
+
+/// Sets the gauges whose values somebody else knows.
+struct Sampler(Box<dyn Fn(&Metrics) + Send + Sync>);
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sampler")
+    }
 }
 
 /// The labelled families; handles are resolved from them once.
@@ -231,21 +247,24 @@ impl Metrics {
             "1 for what the server does without to keep within --memory-budget: messages, blocks, snapshots, old_history, history.",
             &["what"],
         );
-        let store_failed = catalogue.add(IntGauge::new(
+        let sampled = |name: &str, help: &str| SampledGauge::new(&catalogue, name, help);
+        let store_failed = sampled(
             "watchcache_store_failed",
-            "1 when the storage of the embedded store has failed: writes are refused until a restart.",
-        ));
-        let store_stalled = catalogue
-            .add(gauge("watchcache_store_stalled", "1 while the disk of the embedded store has not taken a write for more than 5 s."));
-        let store_size = catalogue.add(gauge("watchcache_store_size_bytes", "Size of the embedded store's file."));
-        let store_free = catalogue.add(gauge(
+            "1 when the storage of the embedded store has failed: writes are refused until a restart. Absent without an embedded store.",
+        );
+        let store_stalled = sampled(
+            "watchcache_store_stalled",
+            "1 while the disk of the embedded store has not taken a write for more than 5 s. Absent without an embedded store.",
+        );
+        let store_size = sampled("watchcache_store_size_bytes", "Size of the embedded store's file. Absent without an embedded store.");
+        let store_free = sampled(
             "watchcache_store_free_bytes",
-            "Bytes of the embedded store's file that no kept change takes: free pages, the unused ends of others, and trees.",
-        ));
-        let store_quota = catalogue.add(gauge(
+            "Bytes of the embedded store's file that no kept change takes: free pages, the unused ends of others, and trees. Absent without an embedded store.",
+        );
+        let store_quota = sampled(
             "watchcache_store_quota_bytes",
-            "Bytes of changes above which the embedded store takes no more, 0 without such a limit.",
-        ));
+            "Bytes of changes above which the embedded store takes no more, 0 without such a limit. Absent without an embedded store.",
+        );
         let blocks = catalogue.counter(
             "watchcache_list_blocks_total",
             "Pieces of lists in gzip: shared were kept from before, compressed had to be made. If lists repeat and few are shared, raise --compressed-lists-bytes-limit.",
@@ -280,10 +299,9 @@ impl Metrics {
         ));
         let upstream_up =
             catalogue.gauge("watchcache_upstream_up", "1 when --upstream-server answered when it was asked last.", &["server"]);
-        let etcd_proven = catalogue.gauge(
+        let etcd_proven = sampled(
             "watchcache_etcd_proven",
-            "1 when this etcd is known to be that of --upstream-server; only of a read replica with an etcd.",
-            &[],
+            "1 when this etcd is known to be that of --upstream-server. Absent where there is none to compare with.",
         );
         let incomplete = catalogue.gauge(
             "watchcache_incomplete",
@@ -291,10 +309,10 @@ impl Metrics {
             &["group", "resource"],
         );
         let feed_up = catalogue.add(gauge("watchcache_feed_up", "1 while memory follows its source, 0 when it is behind: more than 5 s behind etcd; with --source=upstream when a resource is cut off, or was not heard of for 100 s."));
-        let feed_age = catalogue.add(Gauge::new(
+        let feed_age = sampled(
             "watchcache_feed_age_seconds",
-            "Memory has everything that etcd had so many seconds ago; infinite before etcd has been heard. With --source=upstream how long upstream has said nothing; of a resource that is behind, its own age.",
-        ));
+            "Memory has everything that etcd had so many seconds ago. Absent before etcd has been heard. With --source=upstream how long upstream has said nothing; of a resource that is behind, its own age.",
+        );
         let ready = catalogue.add(gauge("watchcache_ready", "1 while /readyz passes."));
         let certificate_ends = catalogue.gauge(
             "watchcache_certificate_expiration_timestamp_seconds",
@@ -326,6 +344,7 @@ impl Metrics {
             conversion_webhooks,
             slis: Slis::new(),
             labelled,
+            sampler: OnceLock::new(),
             watch_filters_bytes,
             unknown_keys,
             definitions_read,
@@ -392,9 +411,17 @@ impl Metrics {
         self.labelled.iter().for_each(|family| family.forget(&is_gone));
     }
 
-    /// The text format, with the process's figures of this moment.
+    /// Calls this whenever metrics are asked for, so that the gauges that it sets are of that moment. It must not wait. Only the first one counts.
+    pub fn sample(&self, sampler: impl Fn(&Metrics) + Send + Sync + 'static) {
+        let _ = self.sampler.set(Sampler(Box::new(sampler)));
+    }
+
+    /// Returns the text format, with the figures of this moment.
     pub fn render(&self) -> Vec<u8> {
         self.process.refresh();
+        if let Some(Sampler(sample)) = self.sampler.get() {
+            sample(self);
+        }
         let mut text = String::new();
         if let Err(error) = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {
             tracing::error!(%error, "metrics cannot be written");
@@ -433,7 +460,7 @@ impl Families {
             ),
             resource_age: c.gauge(
                 "watchcache_resource_age_seconds",
-                "How old what memory has of a resource may be; -1 before its source has been heard, and with --source=upstream while it is not followed. There upstream proves a quiet resource once a minute.",
+                "How old what memory has of a resource may be. Absent before its source has been heard, and with --source=upstream while it is not followed. There upstream proves a quiet resource once a minute.",
                 G_R,
             ),
             history_events: c.gauge("watchcache_history_events", "Events that the history holds now; --ring-events-limit bounds them.", G_R),

@@ -140,11 +140,9 @@ mod tests {
         for (role, code) in [("task", 1), ("thread", 1), ("blocking", 1), ("after", 1), ("contained", WENT_ON)] {
             let mut command = Command::new(std::env::current_exe().expect("a test has a file"));
             command.args(["--exact", myself, "--nocapture"]).env(ROLE, role).env_remove("RUST_BACKTRACE");
-            let began = Instant::now();
             let output = command.stdin(Stdio::null()).output().expect("the child starts");
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(code), "{role}: {said}");
-            assert!(began.elapsed() < Duration::from_secs(30), "{role} took {:?}", began.elapsed());
             assert!(said.contains("a test's panic") && said.contains("panics.rs"), "{role}: {said}");
             assert_eq!(said.contains("the process ends with status 1"), code == 1, "{role}: {said}");
         }

@@ -1,10 +1,10 @@
-//! CPU, memory, file descriptors and start of this process, read from `/proc` when metrics are asked for. Without `/proc` they stay 0.
+//! CPU, memory, file descriptors and start of this process, read from `/proc` when metrics are asked for. Without `/proc` they are absent, but for CPU time, which stays 0.
 
 use std::fs;
 
-use prometheus::{Counter, Gauge};
+use prometheus::Counter;
 
-use super::Catalogue;
+use super::{Catalogue, SampledGauge};
 
 /// Linux counts CPU time in hundredths of a second for user space, on every architecture that Rust supports.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -16,23 +16,24 @@ const STARTTIME: usize = 19;
 #[derive(Debug)]
 pub(super) struct Process {
     cpu_seconds: Counter,
-    resident_bytes: Gauge,
-    open_files: Gauge,
-    open_files_max: Gauge,
+    resident_bytes: SampledGauge,
+    open_files: SampledGauge,
+    open_files_max: SampledGauge,
 }
 
 impl Process {
     pub(super) fn new(catalogue: &Catalogue<'_>) -> Process {
-        let start = catalogue.add(Gauge::new("process_start_time_seconds", "Start time of the process since unix epoch in seconds."));
+        let gauge = |name: &str, help: &str| SampledGauge::new(catalogue, name, help);
+        let start = gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.");
         let read = |path: &str| fs::read_to_string(path).ok();
         if let Some(seconds) = read("/proc/self/stat").zip(read("/proc/stat")).and_then(|(own, all)| start_seconds(&own, &all)) {
             start.set(seconds);
         }
         Process {
             cpu_seconds: catalogue.add(Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")),
-            resident_bytes: catalogue.add(Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")),
-            open_files: catalogue.add(Gauge::new("process_open_fds", "Number of open file descriptors.")),
-            open_files_max: catalogue.add(Gauge::new("process_max_fds", "Maximum number of open file descriptors.")),
+            resident_bytes: gauge("process_resident_memory_bytes", "Resident memory size in bytes."),
+            open_files: gauge("process_open_fds", "Number of open file descriptors."),
+            open_files_max: gauge("process_max_fds", "Maximum number of open file descriptors."),
         }
     }
 

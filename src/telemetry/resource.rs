@@ -1,9 +1,9 @@
 //! Handles of one resource: plain counters, resolved once, so that hot paths look nothing up.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use prometheus::{Histogram, IntCounter, IntGauge};
+use prometheus::{Histogram, IntCounter, IntGaugeVec};
 
 use super::Metrics;
 use super::request::{RequestLabels, RequestTimer, Scope, Series, Verb};
@@ -16,9 +16,6 @@ pub struct ResourceMetrics {
     pub cache_events_dispatched: IntCounter,
     pub cache_initializations: IntCounter,
     pub cache_read_wait: Histogram,
-    pub history_events: IntGauge,
-    /// How old memory may be, seconds; -1 before its source has been heard.
-    pub age: IntGauge,
     pub cache_list: IntCounter,
     pub cache_list_fetched: IntCounter,
     pub cache_list_returned: IntCounter,
@@ -32,13 +29,7 @@ pub struct ResourceMetrics {
     pub storage_list_returned: IntCounter,
     pub storage_events_received: IntCounter,
     pub decode_errors: IntCounter,
-    pub undecodable: IntGauge,
     pub etcd_bookmarks: IntCounter,
-    /// Indexes that were learned.
-    pub indexes: IntGauge,
-    resource_version: IntGauge,
-    objects: IntGauge,
-    storage_objects: IntGauge,
     rare: Arc<Rare>,
 }
 
@@ -51,6 +42,30 @@ struct Rare {
     consistent_reads: [OnceLock<IntCounter>; 4],
     loads_refused: OnceLock<IntCounter>,
     etcd: [OnceLock<EtcdSeries>; EtcdOperation::COUNT],
+}
+
+/// What the cache holds of a resource that is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceFigures {
+    /// Everything up to here is in it.
+    pub revision: u64,
+    /// Objects.
+    pub objects: usize,
+    /// Indexes that were learned.
+    pub indexes: usize,
+    /// Events of its history.
+    pub history_events: usize,
+    /// Stored objects that cannot be decoded.
+    pub undecodable: usize,
+}
+
+/// Sets the series with these labels, or removes it when there is no value.
+fn show(family: &IntGaugeVec, labels: &[&str], value: Option<u64>) {
+    match value {
+        Some(value) => family.with_label_values(labels).set(i64::try_from(value).unwrap_or(i64::MAX)),
+        // That it is not there is what is wanted.
+        None => drop(family.remove_label_values(labels)),
+    }
 }
 
 #[derive(Debug)]
@@ -89,14 +104,11 @@ impl ResourceMetrics {
         let f = &metrics.families;
         let gr = &[group, resource];
         let index = &[group, resource, ""];
-        let dotted = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
         ResourceMetrics {
             cache_events_received: f.cache_events_received.with_label_values(gr),
             cache_events_dispatched: f.cache_events_dispatched.with_label_values(gr),
             cache_initializations: f.cache_initializations.with_label_values(gr),
             cache_read_wait: f.cache_read_wait.with_label_values(gr),
-            history_events: f.history_events.with_label_values(gr),
-            age: f.resource_age.with_label_values(gr),
             cache_list: f.cache_list.with_label_values(index),
             cache_list_fetched: f.cache_list_fetched.with_label_values(index),
             cache_list_returned: f.cache_list_returned.with_label_values(gr),
@@ -109,12 +121,7 @@ impl ResourceMetrics {
             storage_list_returned: f.storage_list_returned.with_label_values(gr),
             storage_events_received: f.storage_events_received.with_label_values(gr),
             decode_errors: f.decode_errors.with_label_values(gr),
-            undecodable: f.undecodable.with_label_values(gr),
             etcd_bookmarks: f.etcd_bookmarks.with_label_values(gr),
-            resource_version: f.cache_resource_version.with_label_values(gr),
-            objects: f.resource_objects.with_label_values(gr),
-            indexes: f.selector_indexes.with_label_values(gr),
-            storage_objects: f.storage_objects.with_label_values(&[&dotted]),
             rare: Arc::new(Rare {
                 metrics: Arc::clone(metrics),
                 group: group.to_owned(),
@@ -126,15 +133,26 @@ impl ResourceMetrics {
         }
     }
 
-    /// The cache stands at this revision; shown modulo 10^15, as a float holds it exactly.
-    pub fn at_revision(&self, revision: u64) {
-        self.resource_version.set((revision % 1_000_000_000_000_000) as i64);
+    /// Shows what the cache holds of the resource, or that it does not know: then the series are absent.
+    pub fn show(&self, figures: Option<&ResourceFigures>) {
+        let Rare { metrics, group, resource, .. } = &*self.rare;
+        let f = &metrics.families;
+        let dotted = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+        let (both, one) = ([group.as_str(), resource.as_str()], [dotted.as_str()]);
+        let figure = |of: fn(&ResourceFigures) -> u64| figures.map(of);
+        // As a float holds a revision exactly.
+        show(&f.cache_resource_version, &both, figure(|figures| figures.revision % 1_000_000_000_000_000));
+        show(&f.resource_objects, &both, figure(|figures| figures.objects as u64));
+        show(&f.storage_objects, &one, figure(|figures| figures.objects as u64));
+        show(&f.selector_indexes, &both, figure(|figures| figures.indexes as u64));
+        show(&f.history_events, &both, figure(|figures| figures.history_events as u64));
+        show(&f.undecodable, &both, figure(|figures| figures.undecodable as u64));
     }
 
-    /// Objects stored, in both families that tell it.
-    pub fn set_objects(&self, count: i64) {
-        self.objects.set(count);
-        self.storage_objects.set(count);
+    /// Shows how old what the cache holds may be; nothing before its source has been heard.
+    pub fn show_age(&self, age: Option<Duration>) {
+        let Rare { metrics, group, resource, .. } = &*self.rare;
+        show(&metrics.families.resource_age, &[group, resource], age.map(|age| age.as_secs()));
     }
 
     /// A consistent read was answered: fresh in time, or by etcd instead.

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Of a resource that is loaded and empty.
+const NOTHING: ResourceFigures = ResourceFigures { revision: 1, objects: 0, indexes: 0, history_events: 0, undecodable: 0 };
+
 fn text(metrics: &Metrics) -> String {
     String::from_utf8(metrics.render()).expect("UTF-8")
 }
@@ -35,8 +38,7 @@ fn resources_count_under_kube_apiservers_names() {
     let metrics = Metrics::new();
     let pods = metrics.resource("", "pods");
     pods.cache_events_received.inc();
-    pods.at_revision(3_000_000_000_000_007);
-    pods.set_objects(5);
+    pods.show(Some(&ResourceFigures { revision: 3_000_000_000_000_007, objects: 5, ..NOTHING }));
     pods.consistent_read(true, false);
     pods.etcd_get().succeeded();
     drop(pods.etcd_create());
@@ -70,7 +72,7 @@ fn what_is_gone_is_forgotten_in_every_family() {
     let count = |of: [(&str, &str, &str); 3]| {
         for (group, version, resource) in of {
             let figures = metrics.resource(group, resource);
-            figures.set_objects(1);
+            figures.show(Some(&ResourceFigures { objects: 1, ..NOTHING }));
             figures.consistent_read(true, false);
             figures.etcd_get().succeeded();
             let served = metrics.served(group, version, resource);
@@ -95,4 +97,49 @@ fn what_is_gone_is_forgotten_in_every_family() {
     let after = text(&metrics);
     assert_eq!(lines(&after), few);
     assert!(after.contains("apiserver_storage_objects{resource=\"pods\"} 1") && after.contains("request_kind=\"readOnly\""));
+}
+
+/// Whoever computes with them would take "not sampled yet" for 0: the size of the store less what is free of it was 0 for five seconds.
+#[test]
+fn what_is_not_known_is_absent() {
+    let metrics = Metrics::new();
+    let pods = metrics.resource("", "pods");
+    let sampled = [
+        "watchcache_store_failed",
+        "watchcache_store_stalled",
+        "watchcache_store_size_bytes",
+        "watchcache_store_free_bytes",
+        "watchcache_store_quota_bytes",
+        "watchcache_etcd_proven",
+        "watchcache_feed_age_seconds",
+        "watchcache_resource_age_seconds",
+        "watchcache_history_events",
+        "watchcache_undecodable_objects",
+        "watchcache_selector_indexes",
+        "apiserver_watch_cache_resource_version",
+        "apiserver_resource_objects",
+        "apiserver_storage_objects",
+    ];
+    let shown = || {
+        let text = text(&metrics);
+        sampled.into_iter().filter(|name| text.lines().any(|line| line.starts_with(name))).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(), [""; 0]);
+    pods.show(Some(&NOTHING));
+    pods.show_age(Some(Duration::ZERO));
+    for gauge in [&metrics.store_failed, &metrics.store_stalled, &metrics.etcd_proven] {
+        gauge.set_is(false);
+    }
+    for gauge in [&metrics.store_size, &metrics.store_free, &metrics.store_quota] {
+        gauge.set_bytes(0);
+    }
+    metrics.feed_age.set(0.0);
+    assert_eq!(shown(), sampled, "0 is a value");
+    assert_eq!(metrics.store_size.get(), Some(0.0));
+    // A resource that is loaded anew, and a source that is lost.
+    pods.show(None);
+    pods.show_age(None);
+    metrics.feed_age.clear();
+    assert_eq!(shown(), sampled[..6]);
+    assert_eq!(metrics.feed_age.get(), None);
 }

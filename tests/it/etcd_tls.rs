@@ -22,7 +22,7 @@ use crate::live::free_address;
 /// What is said when the alert is lost, which is a matter of chance.
 const HINT: &str = "it may want a client certificate";
 /// Long after a line is written.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

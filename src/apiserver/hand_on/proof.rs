@@ -222,6 +222,7 @@ impl Replica {
     /// Proves and compares, again and again, until the process ends.
     pub async fn prove(self: Arc<Self>, api: Arc<Api>) {
         let mut compared: HashMap<ResourceId, Compared> = HashMap::new();
+        api.metrics.etcd_proven.set_is(false);
         let (mut proven, mut round, mut anew): (Option<Instant>, u64, Option<Instant>) = (None, 0, None);
         loop {
             let rounds = self.proof.rounds.load(Ordering::Relaxed);
@@ -241,7 +242,7 @@ impl Replica {
                 if !is_away || !matches!(**self.proof.cluster.load(), Cluster::Upstreams | Cluster::Untold(_)) {
                     self.proof.learn_cluster(cluster);
                 }
-                api.metrics.etcd_proven.with_label_values::<&str>(&[]).set(i64::from(**self.proof.cluster.load() == Cluster::Upstreams));
+                api.metrics.etcd_proven.set_is(**self.proof.cluster.load() == Cluster::Upstreams);
             }
             if matches!(**self.proof.cluster.load(), Cluster::Untold(_)) {
                 self.proof.all_compared.store(true, Ordering::Relaxed);

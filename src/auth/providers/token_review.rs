@@ -124,15 +124,17 @@ impl TokenReviewer {
                 let server = Server { client, login, path, version: webhook.version, time_max: QUESTION_TIME_MAX, right: None };
                 Ok(TokenReviewer::asking(server, webhook.cache_ttl, Arc::default()))
             }
-            Way::Cluster(login, cluster) => {
-                let path = "/apis/authentication.k8s.io/v1/tokenreviews".to_owned();
-                let (client, login) = (client(login.flag(), login, CLUSTER_TIME_MAX)?, login.clone());
-                let right = Some(AskingRight::token_reviews());
-                let server = Server { client, login, path, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX, right };
-                let reviewer = TokenReviewer::asking(server, CLUSTER_KEEPS, cluster.presence.clone());
-                Ok(TokenReviewer { is_upstream: cluster.is_upstream, ..reviewer })
-            }
+            Way::Cluster(login, cluster) => TokenReviewer::of_cluster(login, cluster, CLUSTER_TIME_MAX),
         }
+    }
+
+    fn of_cluster(login: &Arc<Login>, cluster: &config::HostCluster, time_max: Duration) -> Result<TokenReviewer, ProvidersError> {
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews".to_owned();
+        let (client, login) = (client(login.flag(), login, time_max)?, login.clone());
+        let right = Some(AskingRight::token_reviews());
+        let server = Server { client, login, path, version: TokenReviewVersion::V1, time_max, right };
+        let reviewer = TokenReviewer::asking(server, CLUSTER_KEEPS, cluster.presence.clone());
+        Ok(TokenReviewer { is_upstream: cluster.is_upstream, ..reviewer })
     }
 
     fn asking(server: Server, keeps: Duration, presence: Arc<Presence>) -> TokenReviewer {

@@ -21,7 +21,7 @@ use model::{GivenUp, Storage};
 use telemetry::Metrics;
 
 const PREFIX: &str = "/registry/";
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(120);
 
 /// What the webhook does.
 #[derive(Default)]

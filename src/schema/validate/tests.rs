@@ -1,6 +1,6 @@
 //! Limits of validation: what it takes and what it tells.
 
-use std::time::Instant;
+use std::{fs, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -8,6 +8,12 @@ use super::*;
 
 fn node(schema: Value) -> Node {
     serde_json::from_value(schema).expect("a schema")
+}
+
+/// Returns the CPU time of this thread, whatever else the machine does.
+fn cpu() -> Duration {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
+    Duration::from_nanos(stat.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).expect("a number"))
 }
 
 fn texts(errors: &[FieldError]) -> Vec<String> {
@@ -21,9 +27,8 @@ fn junctors_inside_each_other_take_what_they_are_long() {
     for _ in 0..50 {
         schema = json!({"anyOf": [schema, {"maximum": -1}]});
     }
-    let began = Instant::now();
-    let errors = wrong(&node(schema), &json!(1), None, "");
-    assert!(!errors.is_empty() && began.elapsed().as_millis() < 500, "{:?}", began.elapsed());
+    // What multiplies would take years.
+    assert!(!wrong(&node(schema), &json!(1), None, "").is_empty());
 }
 
 /// A list whose items are compared with many schemas is given up at the same place on every machine.
@@ -51,13 +56,13 @@ fn no_more_is_told_than_anybody_reads() {
 fn many_choices_are_looked_up() {
     let choices: Vec<String> = (0..100_000).map(|i| format!("choice-{i}")).collect();
     let schema = node(json!({"items": {"type": "string", "enum": choices}}));
-    let began = Instant::now();
+    // What compares each with each takes many minutes of CPU, on a machine that does nothing else too.
+    let began = cpu();
     assert_eq!(wrong(&schema, &choices.into(), None, ""), []);
-    assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
-    let began = Instant::now();
     let numbers: Vec<usize> = (0..100_000).collect();
     assert!(!wrong(&schema, &numbers.into(), None, "").is_empty());
-    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+    let took = cpu() - began;
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
 /// Patterns that a backtracking engine would take years for.
@@ -65,8 +70,6 @@ fn many_choices_are_looked_up() {
 fn no_pattern_is_catastrophic() {
     for pattern in ["^(a+)+$", "^(a|aa)+$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a?){900}a{900}"] {
         let schema = node(json!({"type": "string", "pattern": pattern}));
-        let began = Instant::now();
         assert!(!wrong(&schema, &format!("{}!", "a".repeat(4_000)).into(), None, "").is_empty() || pattern.ends_with("{900}"));
-        assert!(began.elapsed().as_secs() < 20, "{pattern}: {:?}", began.elapsed());
     }
 }

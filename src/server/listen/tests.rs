@@ -185,13 +185,13 @@ struct Server {
 }
 
 /// What no limit, and no answer that is not about a limit, comes near to, however slow the machine.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(600);
 /// How long `/slow` takes to answer.
-const SLOW: Duration = Duration::from_millis(800);
+const SLOW: Duration = Duration::from_millis(1_600);
 /// A limit that a test waits for.
-const SHORT: Duration = Duration::from_millis(400);
+const SHORT: Duration = Duration::from_millis(800);
 /// How long a request for `/body` may take.
-const BODY_TIME: Duration = Duration::from_millis(1_600);
+const BODY_TIME: Duration = Duration::from_millis(3_200);
 /// More bytes than sockets hold for a client that does not read.
 const LARGE: usize = 32 << 20;
 

@@ -155,7 +155,7 @@ async fn a_watch_of_what_is_compacted_ends_with_the_revision() {
 
 #[tokio::test]
 async fn progress_comes_after_everything_before_it() {
-    let config = StoreConfig { progress_interval: Duration::from_millis(100), ..StoreConfig::default() };
+    let config = StoreConfig { progress_interval: Duration::from_millis(500), ..StoreConfig::default() };
     let (_store, mut client) = with(config).await;
     put(&mut client, "/a", "").await;
     let mut stream = client.watch(from(2, "/a")).await.expect("opened");
@@ -188,9 +188,12 @@ async fn progress_does_not_pile_up_for_who_does_not_read() {
         stream.requests.create(asked()).await.expect("sent");
         while !hear(&mut stream).await.created {}
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Ten times the interval; what waits then is read before more can come.
+    tokio::time::sleep(Duration::from_secs(5)).await;
     let mut waited = 0;
-    while let Ok(heard) = timeout(Duration::from_millis(20), stream.message()).await {
+    while waited < 4 * WATCHES
+        && let Ok(heard) = timeout(Duration::from_millis(100), stream.message()).await
+    {
         heard.expect("no error");
         waited += 1;
     }

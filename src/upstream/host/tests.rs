@@ -36,7 +36,7 @@ async fn following(server: &Server, work: impl AsyncFnOnce(&Namespaces)) {
     let namespaces = Namespaces::new(Login::read("--kubeconfig", &file).expect("a kubeconfig")).expect("a client");
     tokio::select! {
         () = namespaces.follow() => unreachable!("it follows for ever"),
-        done = timeout(Duration::from_secs(20), work(&namespaces)) => done.expect("in time"),
+        done = timeout(Duration::from_secs(120), work(&namespaces)) => done.expect("in time"),
     }
 }
 
@@ -118,7 +118,7 @@ async fn who_makes_names_up_leaves_room_for_others() {
             while asked(&server, "/hang-") < 3 {
                 sleep(Duration::from_millis(5)).await;
             }
-            timeout(Duration::from_secs(2), namespaces.phase("new", "jane".into())).await
+            timeout(Duration::from_secs(60), namespaces.phase("new", "jane".into())).await
         });
         let said = tokio::select! {
             said = honest => said,

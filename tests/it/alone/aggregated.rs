@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(600);
 const WIDGETS: &str = "/apis/ex.io/v1/namespaces/default/widgets";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{Alone, Outcome, asked};
 
 /// How long an event may take that nobody waits for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(600);
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Nothing but ConfigMaps is told, so that a broken log does not keep the server from becoming ready.

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How long one connection may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The list that must not be cut: so many objects, of so many bytes.
 const OBJECTS: usize = 24;

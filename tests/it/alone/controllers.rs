@@ -13,7 +13,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const ALL: &[&str] = &["--controllers=*"];
 /// How long anything may take to come at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Longer than what would happen takes.
 const A_WHILE: Duration = Duration::from_secs(2);
 

@@ -15,7 +15,7 @@ const ETCD_BYTES_MAX: usize = 3 << 19;
 const STEP: usize = 60;
 const STEPS: usize = 20;
 /// How long anything may take to come at all.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Longer than the pause after which everything was looked at again.
 const AT_REST: Duration = Duration::from_secs(6);
 
@@ -24,7 +24,7 @@ const AT_REST: Duration = Duration::from_secs(6);
 async fn one_that_cannot_be_written_holds_up_no_other() -> Outcome {
     let dir = tempfile::tempdir()?;
     let server = Alone::start(dir.path()).await?;
-    let client = server.client();
+    let (client, began) = (server.client(), Instant::now());
     // Sorted before the others, and as large as etcd takes it: there is no room for a condition.
     create_largest(&client, "a.ex.io").await?;
     for group in ["b.ex.io", "c.ex.io"] {
@@ -33,10 +33,18 @@ async fn one_that_cannot_be_written_holds_up_no_other() -> Outcome {
     }
     let object = asked(&client, ("GET", &format!("{DEFINITIONS}/things.a.ex.io")), None, 200).await?;
     assert_eq!(object.pointer("/status/conditions").and_then(Value::as_array), None, "it could be written: this shows nothing");
+    let lines = || -> Result<usize, Failure> {
+        let log = std::fs::read_to_string(&server.log)?;
+        Ok(log.lines().filter(|line| line.contains("the status of a definition cannot be written")).count())
+    };
+    while lines()? == 0 {
+        assert!(began.elapsed() < PATIENCE, "nothing is said of it:\n{}", server.last_words());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     tokio::time::sleep(AT_REST).await;
-    let log = std::fs::read_to_string(&server.log)?;
-    let lines = log.lines().filter(|line| line.contains("the status of a definition cannot be written")).count();
-    assert!((1..=2).contains(&lines), "{lines} lines in {AT_REST:?}:\n{}", server.last_words());
+    // A line every ten seconds, however often it fails.
+    let (lines, most) = (lines()?, 2 + began.elapsed().as_secs() / 10);
+    assert!(lines as u64 <= most, "{lines} lines in {:?}:\n{}", began.elapsed(), server.last_words());
     Ok(())
 }
 
@@ -49,10 +57,11 @@ async fn a_change_is_work_on_one_definition() -> Outcome {
     for number in 0..20 {
         asked(&client, ("POST", DEFINITIONS), Some(&definition(&format!("g{number}.ex.io"), "things", "v1", 0)), 201).await?;
     }
+    // The last write of each says that it is established; what is served has been read with it.
     for number in 0..20 {
-        established(&client, &format!("things.g{number}.ex.io")).await?;
+        served(&client, &format!("/apis/g{number}.ex.io/v1/things")).await?;
     }
-    let before = settled_reads(&client).await?;
+    let before = reads(&client).await?;
     assert!(before <= 3 * 20, "{before} reads of 20 definitions, each written three times");
     let patch = json!({"spec": {"names": {"shortNames": ["th"]}}});
     asked(&client, ("PATCH", &format!("{DEFINITIONS}/things.g7.ex.io")), Some(&patch), 200).await?;
@@ -65,7 +74,7 @@ async fn a_change_is_work_on_one_definition() -> Outcome {
         assert!(began.elapsed() < PATIENCE, "the new name is never shown: {list}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let after = settled_reads(&client).await? - before;
+    let after = reads(&client).await? - before;
     assert!((1..=2).contains(&after), "{after} reads for a write and the acceptance of its names");
     tokio::time::sleep(AT_REST).await;
     assert_eq!(reads(&client).await? - before, after, "nothing is read at rest");
@@ -332,19 +341,6 @@ async fn established(client: &Client, name: &str) -> Outcome {
             return Err(format!("never established: {object}").into());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// The reads once nothing is read any more: the last write has been told, its event has perhaps not come yet.
-async fn settled_reads(client: &Client) -> Result<u64, Failure> {
-    let mut before = reads(client).await?;
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let now = reads(client).await?;
-        if now == before {
-            return Ok(now);
-        }
-        before = now;
     }
 }
 

@@ -14,7 +14,7 @@ const OBJECTS: usize = 1_200;
 /// Objects of one rack.
 const RACK: usize = 12;
 /// An index is made when the cacher tidies, every 5 s.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_selector_that_is_asked_often_gets_an_index() -> Outcome {

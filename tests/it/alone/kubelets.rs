@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How long the cache may take to know of a write.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 

@@ -9,7 +9,7 @@ use crate::{client::Client, live::say};
 const BYTES: usize = 512 << 10;
 /// Times that a body is sent until small requests have not waited for it: who has to wait does so each time, but on a machine that stands still for a second
 /// anybody waits.
-const TRIES: usize = 6;
+const TRIES: usize = 20;
 
 /// What a small request waited for at most, and how long the large one took meanwhile.
 #[derive(Debug)]

@@ -62,7 +62,7 @@ pub(crate) type Outcome = Result<(), Failure>;
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long the server may take until it can be written to; 50 ms on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Lines of a dead server's log that are shown.
 const LOG_LINES: usize = 15;
 

@@ -13,7 +13,7 @@ use super::{Alone, Failure, Outcome, asked, metric};
 use crate::client::{Client, Request};
 
 /// How long a server may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A process that is killed when this is dropped.

@@ -28,7 +28,7 @@ use crate::{
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(600);
 
 /// Store, the API server that writes, and the replica.
 struct Cluster {

@@ -19,7 +19,7 @@ const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 /// How often the server is killed under load, unless `WATCHCACHE_KILLS` says otherwise.
 const KILLS: u64 = 5;
 /// How long an event may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_and_watches_resume() -> Outcome {

@@ -17,7 +17,7 @@ const HALVES: [&str; 2] = [
     "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')",
 ];
 /// How long an event may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

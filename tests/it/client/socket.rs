@@ -13,7 +13,7 @@ use super::{
 };
 
 /// How long a server may take to answer a handshake or to close: a refusal on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// The mask of every frame that is sent.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::disk::Disk;
 
 /// How long a single call may take, and how long a store may take to notice that its disk fails.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Bytes of pages in memory: so few that the disk is read as well.
 const CACHE_BYTES: usize = 1 << 20;
 

@@ -14,7 +14,7 @@ use redb::{Database, ReadableTable, TableDefinition};
 use crate::live::free_address;
 
 /// How long a start may take until it listens or refuses.
-const START: Duration = Duration::from_secs(120);
+const START: Duration = Duration::from_secs(600);
 
 /// A directory of a store that has something, and the file of it.
 struct Kept {

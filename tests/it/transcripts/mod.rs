@@ -39,7 +39,7 @@ const LATE: &str = "/registry/controllerrevisions/";
 /// Ready but for what is late.
 const READY_BUT_LATE: &str = "/readyz?exclude=poststarthook/storage-readiness";
 /// Times that a scenario is played that is about time.
-const TRIES: usize = 3;
+const TRIES: usize = 10;
 /// Scenarios whose differences are printed; all are counted.
 const PRINTED: usize = 60;
 

@@ -23,7 +23,7 @@ const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", 
 /// A `Warning` of ours alone, about the age of an answer: while an etcd stands still it comes some seconds later.
 const STALE: &str = "110 ";
 /// How long one answer, one event, or a condition that is waited for may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// How long nothing must come from a watch that is said to be quiet.
 const QUIET: Duration = Duration::from_millis(700);
 /// Between two looks at what is waited for.

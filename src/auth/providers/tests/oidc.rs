@@ -145,6 +145,9 @@ async fn who_waits_for_keys_is_counted() {
         all.collect::<Vec<_>>()
     };
     let waiting = wait(256, HERE);
+    while issuing.asked("/openid/v1/jwks") == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     tokio::time::sleep(Duration::from_millis(300)).await;
     let refused = authenticate(&providers, &token, HERE).await;
     assert_eq!(refused, Err("too many questions are waiting for an answer, please try again later".to_owned()));
@@ -194,7 +197,7 @@ async fn a_file_names_several_providers_and_is_read_again() {
         names.join(" ")
     };
     let soon = async |wanted: &str| {
-        for _ in 0..200 {
+        for _ in 0..6_000 {
             if names().await == wanted {
                 return;
             }
@@ -204,14 +207,19 @@ async fn a_file_names_several_providers_and_is_read_again() {
     };
     soon("one:jane ").await;
     write("x: 1\n");
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    let text = || String::from_utf8(metrics.render()).expect("UTF-8");
+    let line = |status: &str| {
+        format!("apiserver_authentication_config_controller_automatic_reloads_total{{apiserver_id_hash=\"\",status=\"{status}\"}} 1")
+    };
+    while !text().contains(&line("failure")) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     assert_eq!(names().await, "one:jane ", "a wrong file changes nothing");
     write(&(jwt(&one, "uno:") + &jwt(&two, "two:")));
     soon("uno:jane two:jane").await;
-    let text = String::from_utf8(metrics.render()).expect("UTF-8");
+    let text = text();
     for status in ["failure", "success"] {
-        let line =
-            format!("apiserver_authentication_config_controller_automatic_reloads_total{{apiserver_id_hash=\"\",status=\"{status}\"}} 1");
+        let line = line(status);
         assert!(text.contains(&line), "{line} in\n{text}");
     }
     assert_eq!(text.matches("apiserver_authentication_config_controller_last_config_info{").count(), 1);

@@ -15,11 +15,9 @@ async fn only_who_may_read_has_it_loaded() -> Outcome {
     let running = site.start("fed", command)?;
     let (admin, jane) = (site.client(at), site.client_of(at, "janetoken"));
     running.ready(&admin).await.map_err(|error| error.to_string())?;
-    let began = Instant::now();
     for query in ["", "/a", "?watch=1&resourceVersion=1"] {
         assert_eq!(jane.fetch(&format!("{LIMITS}{query}")).await?.status, 403, "{query}");
     }
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}: a watch that may not be waits for nothing", began.elapsed());
     sleep(Duration::from_secs(2)).await;
     let loads = async || metric(&admin, "apiserver_watch_cache_initializations_total", "\"limitranges\"").await;
     assert_eq!(loads().await?, 0.0, "it was not loaded for jane");
