@@ -103,12 +103,15 @@ class Server:
             path = "/apis/" + group["preferredVersion"]["groupVersion"]
             places.append((path, self.ask("GET", path)[1]))
         for path, resources in places:
+            if isinstance(resources, str):
+                # The group of an APIService that is not available.
+                continue
             for resource in resources["resources"]:
                 # Events of both groups are the same objects; componentstatuses are none.
                 if "list" not in resource["verbs"] or resource["name"] == "componentstatuses" or (path.startswith("/apis/events") and resource["name"] == "events"):
                     continue
-                status, answer = self.ask("GET", f"{path}/{resource['name']}")
-                assert status == 200, (path, resource["name"], answer)
+                # A kube-apiserver that has just started answers 429 of custom resources.
+                answer = self.until(f"{path}/{resource['name']}", lambda found: found is not None, "cannot be listed")
                 for item in answer["items"]:
                     metadata = item["metadata"]
                     item = {"apiVersion": path.rsplit("/apis/")[-1].removeprefix("/api/"), "kind": resource["kind"], **item}
