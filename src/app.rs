@@ -236,7 +236,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let write_gate = Arc::new(WriteGate::default());
     let namespaces = config.aggregated.as_ref().map(|aggregated| aggregated::namespaces(aggregated, &logins)).transpose()?;
     let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), write_gate.clone(), namespaces.clone());
-    let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields));
+    let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields).keeping_events(config.etcd.event_ttl));
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
     let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses, &logins)?);
@@ -248,7 +248,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         // Upstream decides: nothing rests on roles or accounts of which memory may be behind.
         tokio::spawn(access.clone().end_streams_of_others());
     }
-    let has_roles = Arc::<AtomicBool>::default();
+    let (has_roles, has_own_objects) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let standing = Arc::<ArcSwapOption<_>>::default();
     let (end, ending) = sync::watch::channel(false);
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
@@ -268,7 +268,10 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             .aggregated
             .as_ref()
             .map(|aggregated| Extension { definitions: aggregated.definitions.clone(), wrong: definitions_wrong.clone() }),
-        advertised: advertised::find(&config.listeners),
+        advertised: advertised::find(&config),
+        service_ranges: config.cluster_addresses.ranges.clone(),
+        host_name: advertised::host_name(),
+        has_own_objects: has_own_objects.clone(),
         authenticator: authenticator.clone(),
         shares_etcd: !backend.is_embedded(),
         stopping: ending,
@@ -326,6 +329,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             feeds: clocks,
             loaded: AtomicBool::new(false),
             has_roles,
+            has_own_objects,
             stopping: AtomicBool::new(false),
             embedded: backend.is_embedded(),
             store_pulse: backend.pulse(),

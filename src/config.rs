@@ -36,7 +36,7 @@ use controllers::Selection;
 pub use keeping::{StoreCommand, Which};
 use plain::Port;
 pub use replica::{Replica, UpstreamServer};
-pub use secure::{Admin, Advertised, SecureListener};
+pub use secure::{Admin, Advertise, ClusterAddresses, SecureListener};
 use server::{Binding, Limits};
 pub use source::{ConsistentReads, SOURCE_FLAG, Source};
 pub use store::{Embedded, StoreAlone};
@@ -67,6 +67,8 @@ pub struct Config {
     pub source: Option<Source>,
     /// Where clients come in.
     pub listeners: Listeners,
+    /// The addresses of Services.
+    pub cluster_addresses: ClusterAddresses,
     /// How clients on the TLS listener prove who they are.
     pub auth: authn::Config,
     /// Whom to ask whose a token is that nobody here knows.
@@ -123,6 +125,8 @@ pub struct Etcd {
     pub login: Option<(String, String)>,
     /// How often etcd is compacted, when no kube-apiserver does it; zero never. Default 5 min, kube-apiserver's (spec list-watch §10).
     pub compaction_interval: Duration,
+    /// How long Events are kept after their last write; zero for ever. Default an hour, kube-apiserver's.
+    pub event_ttl: Duration,
     /// Writes are done although a kube-apiserver uses this etcd.
     pub allow_writes: bool,
 }
@@ -238,6 +242,7 @@ impl std::fmt::Debug for Etcd {
             .field("prefix", &self.prefix)
             .field("ca_file", &self.ca_file)
             .field("client_cert", &self.client_cert)
+            .field("event_ttl", &self.event_ttl)
             .field("user", &self.login.as_ref().map(|(user, _)| user))
             .finish()
     }
@@ -269,7 +274,8 @@ fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, St
     let providers = providers::providers(&args)?;
     let auth = tokens::authenticators(&args, &authorization, &providers);
     let issuer = tokens::issuer(&args, etcd.servers.is_empty() && source.is_none() && args.aggregated.kubeconfig.is_none());
-    let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
+    let cluster_addresses = secure::cluster_addresses(&args.service_cluster_ip_range)?;
+    let listeners = listeners(&args, &etcd, (&auth, &issuer), cluster_addresses.first, &mut warnings)?;
     if listeners.secure.is_some() {
         if authorization.modes.contains(&Mode::AlwaysAllow) {
             warnings
@@ -295,6 +301,7 @@ fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, St
         source,
         etcd,
         listeners,
+        cluster_addresses,
         auth,
         providers,
         issuer,
@@ -395,6 +402,7 @@ fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
         client_cert: both("--etcd-certfile", args.etcd_certfile.clone(), "--etcd-keyfile", args.etcd_keyfile.clone())?,
         login: login(args)?,
         compaction_interval: args.etcd_compaction_interval,
+        event_ttl: args.event_ttl,
         allow_writes: args.allow_writes,
     })
 }
@@ -410,7 +418,13 @@ fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
     Ok(Some((user, password.to_owned())))
 }
 
-fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Listeners, String> {
+fn listeners(
+    args: &ServeArgs,
+    etcd: &Etcd,
+    auth: (&authn::Config, &TokenIssuer),
+    service: IpAddr,
+    warnings: &mut Vec<String>,
+) -> Result<Listeners, String> {
     let of_source =
         args.source_kubeconfig().is_some().then(|| "the objects are a cluster's, whose API server decides who may use them".to_owned());
     let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are handed on");
@@ -427,7 +441,7 @@ fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut
         (None, Some(_)) => None,
         (None, None) => Some(8001),
     };
-    let secure = secure::check(args, auth, warnings)?;
+    let secure = secure::check(args, auth, service, warnings)?;
     match (insecure_port, &secure) {
         (None, None) => Err(match exposed.filter(|_| args.plain.insecure_port.is_none()) {
             Some(why) => format!("no listener is open: the plain one is off because {why}; give --secure-port, or --insecure-port"),

@@ -114,6 +114,8 @@ pub struct Condition {
     pub loaded: AtomicBool,
     /// Whether the default roles and bindings are there.
     pub has_roles: Arc<AtomicBool>,
+    /// Whether the other objects that a server has by itself are there, or are not this server's to make.
+    pub has_own_objects: Arc<AtomicBool>,
     /// Whether SIGTERM has come.
     pub stopping: AtomicBool,
     /// Whether the objects are in this process's own store.

@@ -97,7 +97,13 @@ pub(super) async fn authenticate(
             conn.seat.probed();
             AuthenticatedUser { user: NOBODY.clone(), ..AuthenticatedUser::default() }
         }
-        Identity::None | Identity::Invalid(_) => return Err(audit::refuse(api, request.headers(), &arrived, &Status::unauthorized()).await),
+        Identity::None => return Err(audit::refuse(api, request.headers(), &arrived, &Status::unauthorized()).await),
+        Identity::Invalid(refusal) => {
+            if let Some(last) = refusal.last_use {
+                api.identity.last_uses.note(&api.writer, &api.resources, *last);
+            }
+            return Err(audit::refuse(api, request.headers(), &arrived, &Status::unauthorized()).await);
+        }
     };
     let AuthenticatedUser { user, expires, credential, annotation, last_use, warning, .. } = proof;
     if let Some(last) = last_use {
@@ -216,9 +222,16 @@ impl Api {
             AuthnOutcome::Identity(identity) => identity,
             AuthnOutcome::NeedsRemote(elsewhere) => self.identity.providers.authenticate(elsewhere, audiences, client.0, client.1).await?,
         };
+        let used = |last| self.identity.last_uses.note(&self.writer, &self.resources, last);
         Ok(match identity {
-            Identity::User(proof) => Ok(proof),
-            Identity::Invalid(refusal) => Err(refusal.to_string()),
+            Identity::User(mut proof) => {
+                proof.last_use.take().into_iter().for_each(used);
+                Ok(proof)
+            }
+            Identity::Invalid(mut refusal) => {
+                refusal.last_use.take().into_iter().for_each(|last| used(*last));
+                Err(refusal.to_string())
+            }
             Identity::None | Identity::Local => Err(String::new()),
         })
     }

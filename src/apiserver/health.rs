@@ -96,6 +96,9 @@ impl Api {
                     let has_roles = self.condition.has_roles.load(Ordering::Relaxed);
                     let missing = (!has_roles).then(|| Wrong::fails("the default roles are not there yet"));
                     checks.push(("poststarthook/rbac/bootstrap-roles", missing));
+                    let has_objects = self.condition.has_own_objects.load(Ordering::Relaxed);
+                    let missing = (!has_objects).then(|| Wrong::fails("the objects that a server has by itself are not there yet"));
+                    checks.push(("poststarthook/bootstrap-controller", missing));
                 }
             }
             checks.extend(self.upstream.iter().flat_map(|upstream| upstream.checks(&self.resources.load())));

@@ -44,6 +44,7 @@ mod mutate;
 pub mod open_watches;
 mod openapi;
 pub mod origins;
+mod other_server;
 mod own;
 mod partial;
 mod parts;

@@ -22,10 +22,12 @@ use super::{
     context::Authorized,
     extras,
     open_watches::{Program, shown},
+    other_server::not_served,
     parts::is_in_scope,
     path::ResourcePath,
     request_info::verb,
     respond::{Reply, not_found},
+    reviews,
     status::Status,
     token_request, unstored,
     websocket::Upgrade,
@@ -49,7 +51,7 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
     }
     let resource = resources.find(&path.group, &path.version, &path.resource);
     let Some(resource) = resource.filter(|resource| is_in_scope(resource, path, request.method())).cloned() else {
-        return not_found(&context.reply, &resources.catalogue, Some(&path.group));
+        return not_served(&context.reply, &resources, api.reader.prefix(), (&path.group, &path.version));
     };
     // Who may watch there may do nothing else: whatever the method, authorizers and the audit log have seen the verb watch.
     if path.legacy_watch && !matches!(*request.method(), Method::GET | Method::HEAD) {

@@ -18,6 +18,7 @@ use super::{
     context::Authorized,
     discovery::{discovery, document},
     inside, openapi,
+    other_server::not_served,
     path::{Health, OwnPage, PathError, Route, TokenDocument, Zpage},
     respond::{Reply, not_found},
     staleness,
@@ -152,7 +153,7 @@ async fn group_resources(
     match catalogue.api_resource_list(&group, &version) {
         Some(_) if asked == Asked::RoutedDocument && request.method() != Method::GET => context.refused(&Status::method_not_allowed()),
         Some(found) => document(&context.reply, asked, request.headers(), &found),
-        None => not_found(&context.reply, catalogue, Some(&group)),
+        None => not_served(&context.reply, &resources, api.reader.prefix(), (&group, &version)),
     }
 }
 

@@ -1,21 +1,33 @@
-//! The address at which clients inside a cluster find the TLS listener, for the Service `default/kubernetes`.
+//! The address at which clients inside a cluster find the TLS listener, for the endpoints of the Service `default/kubernetes`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-use crate::config::Listeners;
+use crate::config::{Advertise, Config};
 use controllers::Advertised;
 
-/// What to advertise, if there is a listener that others can reach.
-pub(super) fn find(listeners: &Listeners) -> Option<Advertised> {
-    let listener = listeners.secure.as_ref()?;
-    let advertised = listener.advertised?;
-    let address = advertised.address.or_else(|| outgoing(advertised.service));
+/// Port of a kube-apiserver that is given none; the Service says so where there is no TLS listener.
+const DEFAULT_PORT: u16 = 6443;
+
+/// Returns what to advertise.
+pub(super) fn find(config: &Config) -> Advertised {
+    let service = config.cluster_addresses.first;
+    let Some(listener) = &config.listeners.secure else { return Advertised { address: None, port: DEFAULT_PORT, service } };
+    let address = match listener.advertised {
+        Advertise::At(address) => Some(address),
+        Advertise::AtDefaultRoute => outgoing(service),
+        Advertise::Nowhere => None,
+    };
     if address.is_none() {
         tracing::warn!(
-            "this host has no address that others could reach: no Service default/kubernetes is made without --advertise-address"
+            "this host has no address that others could reach: the Service default/kubernetes has no endpoints without --advertise-address"
         );
     }
-    Some(Advertised { endpoint: SocketAddr::new(address?, listener.address.port()), service: advertised.service })
+    Advertised { address, port: listener.address.port(), service }
+}
+
+/// Returns what this host is called.
+pub(super) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The address that packets to other networks come from, of the same family as this one. A UDP socket that is connected has asked the routes and sent nothing.

@@ -32,7 +32,7 @@ mod tests;
 
 pub use codec::definition::normal;
 pub use defaults::Heads;
-pub use lifecycle::{Names, NamesInUse, Step, marked_for_deletion, next};
+pub use lifecycle::{Names, NamesInUse, Step, Stuck, marked_for_deletion, next, stuck};
 pub use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};
 #[cfg(test)]
 pub(crate) use read::storage_version_hash;

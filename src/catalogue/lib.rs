@@ -203,6 +203,11 @@ pub fn is_built_in_group(group: &str) -> bool {
     BUILT_INS.group_versions.iter().any(|known| known.group == group)
 }
 
+/// Kubernetes' own group versions, each with the priorities of its group and of the version in it.
+pub fn built_in_group_versions() -> impl Iterator<Item = (&'static str, &'static str, u32, u32)> {
+    BUILT_INS.group_versions.iter().map(|known| (&*known.group, &*known.version, known.group_priority, known.version_priority))
+}
+
 /// What Kubernetes' own resources are stored as, under keys of their own each; definitions and custom resources are not among them.
 pub fn built_in_storages() -> impl Iterator<Item = &'static Arc<Storage>> {
     BUILT_INS.storages.iter().filter(|storage| matches!(storage.shape, Shape::BuiltIn { .. }))

@@ -121,6 +121,9 @@ pub(super) struct ServeArgs {
     /// Time between compactions of etcd or of the embedded store, when no kube-apiserver does them (Go duration); 0 = never compact
     #[arg(long, default_value = "5m", value_parser = duration::parse, value_name = "DURATION", help_heading = "etcd")]
     pub(super) etcd_compaction_interval: Duration,
+    /// How long an Event is kept after its last write (Go duration); 0 = for ever
+    #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "etcd")]
+    pub(super) event_ttl: Duration,
     /// Allow writes to an etcd that a kube-apiserver uses; they bypass its admission and validation
     #[arg(long, help_heading = "etcd")]
     pub(super) allow_writes: bool,

@@ -9,7 +9,7 @@ use server::TlsFiles;
 
 use super::args::ServeArgs;
 use super::tls::{only_tls13, suites};
-use super::{both, store::embedded};
+use super::{TokenIssuer, both, store::embedded};
 
 /// The authority of `--write-admin-kubeconfig` in the data directory, and what it signs. Each file has a certificate and its key.
 pub(super) const AUTHORITY_FILE: &str = "ca.pem";
@@ -29,8 +29,8 @@ pub struct SecureListener {
     pub strict_transport: Option<HeaderValue>,
     /// What is made for an administrator; nothing without `--write-admin-kubeconfig`.
     pub admin: Option<Admin>,
-    /// What the Service `default/kubernetes` says; none where nobody else could reach the listener.
-    pub advertised: Option<Advertised>,
+    /// The listener as other hosts see it, for the endpoints of the Service `default/kubernetes`.
+    pub advertised: Advertise,
 }
 
 /// `--write-admin-kubeconfig`: what is made in the data directory and beside it.
@@ -52,21 +52,36 @@ pub struct Admin {
     pub server: SocketAddr,
 }
 
-/// How clients inside of a cluster find the TLS listener.
+/// The address at which other hosts find the TLS listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advertised {
-    /// The listener as other hosts see it; none: at the address of the default route.
-    pub address: Option<IpAddr>,
-    /// Address of the Service.
-    pub service: IpAddr,
+pub enum Advertise {
+    /// This one.
+    At(IpAddr),
+    /// That of the default route.
+    AtDefaultRoute,
+    /// None: it is of another family than the addresses of Services.
+    Nowhere,
+}
+
+/// `--service-cluster-ip-range`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterAddresses {
+    /// The ranges of the addresses of Services, as networks; the first one counts where there can be one only.
+    pub ranges: Vec<String>,
+    /// Address of the Service `default/kubernetes`: the first one of the first range.
+    pub first: IpAddr,
 }
 
 /// The listener that the flags ask for.
-pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Option<SecureListener>, String> {
+pub(super) fn check(
+    args: &ServeArgs,
+    (auth, issuer): (&authn::Config, &TokenIssuer),
+    service: IpAddr,
+    warnings: &mut Vec<String>,
+) -> Result<Option<SecureListener>, String> {
     let files = both("--tls-cert-file", args.tls_cert_file.clone(), "--tls-private-key-file", args.tls_private_key_file.clone())?;
     let strict_transport = strict_transport(&args.strict_transport_security_directives)?;
     let (only_tls13, suites) = (only_tls13(args.tls_min_version.as_deref())?, suites(&args.tls_cipher_suites)?);
-    let service = first_of(&args.service_cluster_ip_range)?;
     match (args.secure_port.bound(), files) {
         (None, None) => unused(args).map_or(Ok(None), |flag| Err(format!("{flag} is for the TLS listener: give --secure-port too"))),
         (None, Some(_)) => Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
@@ -76,9 +91,9 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
         (_, None) if args.write_admin_kubeconfig.is_none() => {
             Err("--secure-port needs --tls-cert-file and --tls-private-key-file, or --write-admin-kubeconfig".to_owned())
         }
-        (_, Some(_)) if auth.client_ca_file.is_none() && auth.token_file.is_none() && auth.own_ca_file.is_none() && !auth.asks_remote => {
-            Err("--secure-port needs an authenticator: --client-ca-file, --token-auth-file or --write-admin-kubeconfig".to_owned())
-        }
+        (_, Some(_)) if !has_authenticator(auth, issuer) => Err(
+            "--secure-port needs an authenticator: --client-ca-file, --token-auth-file, --write-admin-kubeconfig or --service-account-key-file".to_owned(),
+        ),
         (Some(port), files) => {
             let makes_certificate = files.is_none();
             let made = || embedded(args).data_dir.join(SERVER_FILE);
@@ -101,6 +116,13 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
             }))
         }
     }
+}
+
+/// Whether there is any way to prove who one is. kube-apiserver always has one: it does not start without keys of service accounts.
+fn has_authenticator(auth: &authn::Config, issuer: &TokenIssuer) -> bool {
+    let files = [&auth.client_ca_file, &auth.token_file, &auth.own_ca_file, &auth.proxy_ca_file];
+    let has_account_keys = issuer.makes_key || auth.accounts.as_ref().is_some_and(|accounts| !accounts.key_files.is_empty());
+    files.iter().any(|file| file.is_some()) || has_account_keys || auth.bootstrap_tokens || auth.asks_remote
 }
 
 fn admin(args: &ServeArgs, port: u16, service: IpAddr, makes_certificate: bool, cert_file: &Path) -> Option<Admin> {
@@ -160,41 +182,53 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, String
     HeaderValue::from_str(&directives.join("; ")).map(Some).map_err(|_| WRONG.to_owned())
 }
 
-/// As kube-apiserver chooses it, but for a listener on loopback, which nobody else can reach.
-fn advertised(args: &ServeArgs, service: IpAddr, warnings: &mut Vec<String>) -> Option<Advertised> {
-    let address = match args.advertise_address.filter(|address| !address.is_unspecified()) {
-        Some(address) => Some(address),
-        None if args.bind_address.is_loopback() => return None,
-        None => Some(args.bind_address).filter(|address| !address.is_unspecified()),
-    };
-    if address.is_some_and(|address| address.is_ipv4() != service.is_ipv4()) {
-        warnings.push(
-            "--service-cluster-ip-range is of another IP family than --advertise-address or --bind-address: no Service default/kubernetes is made"
-                .to_owned(),
-        );
-        return None;
+/// As kube-apiserver chooses it: an address that is no other host's way to the listener is that of the default route.
+fn advertised(args: &ServeArgs, service: IpAddr, warnings: &mut Vec<String>) -> Advertise {
+    let bound = Some(args.bind_address).filter(|address| !address.is_unspecified() && !address.is_loopback());
+    match args.advertise_address.filter(|address| !address.is_unspecified()).or(bound) {
+        None => Advertise::AtDefaultRoute,
+        Some(address) if address.is_ipv4() == service.is_ipv4() => Advertise::At(address),
+        Some(_) => {
+            warnings.push(
+                "--service-cluster-ip-range is of another IP family than --advertise-address or --bind-address: the Service default/kubernetes \
+                 has no endpoints"
+                    .to_owned(),
+            );
+            Advertise::Nowhere
+        }
     }
-    Some(Advertised { address, service })
 }
 
-/// The first address of a range that a Service may have. Of two ranges, for both families, the first counts.
-fn first_of(ranges: &str) -> Result<IpAddr, String> {
-    let first = ranges.split(',').next().unwrap_or_default();
-    let parts = first.split_once('/').and_then(|(address, bits)| Some((address.parse::<IpAddr>().ok()?, bits.parse::<u32>().ok()?)));
-    let (width, address) = match parts {
-        Some((IpAddr::V4(address), bits)) if bits <= 32 => {
-            let network = address.to_bits() & u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-            (32 - bits, IpAddr::from(Ipv4Addr::from_bits(network | 1)))
-        }
-        Some((IpAddr::V6(address), bits)) if bits <= 128 => {
-            let network = address.to_bits() & u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-            (128 - bits, IpAddr::from(Ipv6Addr::from_bits(network | 1)))
-        }
-        _ => return Err(format!("--service-cluster-ip-range: {first:?} is not a valid cidr")),
+/// The ranges, and the first address that a Service may have. Of two ranges, for both families, the first counts.
+pub(super) fn cluster_addresses(ranges: &str) -> Result<ClusterAddresses, String> {
+    let all: Vec<(IpAddr, u32)> = ranges.split(',').map(network).collect::<Result<_, _>>()?;
+    let (first, bits) = all[0];
+    let (width, address) = match first {
+        IpAddr::V4(network) => (32 - bits, IpAddr::from(Ipv4Addr::from_bits(network.to_bits() | 1))),
+        IpAddr::V6(network) => (128 - bits, IpAddr::from(Ipv6Addr::from_bits(network.to_bits() | 1))),
     };
     if width < 3 {
-        Err("--service-cluster-ip-range: the service cluster IP range must be at least 8 IP addresses".to_owned())
-    } else {
-        Ok(address)
+        return Err("--service-cluster-ip-range: the service cluster IP range must be at least 8 IP addresses".to_owned());
+    }
+    match all[1..] {
+        [] => {}
+        [(second, _)] if second.is_ipv4() != first.is_ipv4() => {}
+        [_] => return Err("--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family".to_owned()),
+        _ => return Err("--service-cluster-ip-range must not contain more than two entries".to_owned()),
+    }
+    Ok(ClusterAddresses { ranges: all.iter().map(|(network, bits)| format!("{network}/{bits}")).collect(), first: address })
+}
+
+/// A network and the bits of its mask.
+fn network(text: &str) -> Result<(IpAddr, u32), String> {
+    let parts = text.split_once('/').and_then(|(address, bits)| Some((address.parse::<IpAddr>().ok()?, bits.parse::<u32>().ok()?)));
+    match parts {
+        Some((IpAddr::V4(address), bits)) if bits <= 32 => {
+            Ok((IpAddr::from(Ipv4Addr::from_bits(address.to_bits() & u32::MAX.checked_shl(32 - bits).unwrap_or(0))), bits))
+        }
+        Some((IpAddr::V6(address), bits)) if bits <= 128 => {
+            Ok((IpAddr::from(Ipv6Addr::from_bits(address.to_bits() & u128::MAX.checked_shl(128 - bits).unwrap_or(0))), bits))
+        }
+        _ => Err(format!("--service-cluster-ip-range: {text:?} is not a valid cidr")),
     }
 }

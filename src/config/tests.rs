@@ -55,7 +55,7 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--tls-cert-file=c", "--tls-private-key-file=k"], "--tls-cert-file is given, but --secure-port is not"),
         (
             &[LOCAL, TLS[0], TLS[1], TLS[2]],
-            "--secure-port needs an authenticator: --client-ca-file, --token-auth-file or --write-admin-kubeconfig",
+            "--secure-port needs an authenticator: --client-ca-file, --token-auth-file, --write-admin-kubeconfig or --service-account-key-file",
         ),
         (&[LOCAL, "--token-auth-file=t"], "--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too"),
         (
@@ -139,6 +139,14 @@ fn every_error_is_one_line_that_names_the_flag() {
         (
             &[LOCAL, "--service-cluster-ip-range=10.0.0.0/30"],
             "--service-cluster-ip-range: the service cluster IP range must be at least 8 IP addresses",
+        ),
+        (
+            &[LOCAL, "--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24"],
+            "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
+        ),
+        (
+            &[LOCAL, "--service-cluster-ip-range=10.0.0.0/24,fd00::/108,10.1.0.0/24"],
+            "--service-cluster-ip-range must not contain more than two entries",
         ),
     ];
     for (flags, line) in cases {
@@ -247,19 +255,22 @@ fn browsers_are_told_what_the_flag_says() {
 #[test]
 fn a_door_that_others_reach_is_advertised() {
     let advertised = |flags: &[&str]| {
-        let advertised = secure(flags).advertised?;
-        Some((advertised.address.map_or("?".to_owned(), |address| address.to_string()), advertised.service.to_string()))
+        let config = serve(&[&TLS[..], flags].concat()).expect("valid");
+        (config.listeners.secure.expect("it is open").advertised, config.cluster_addresses.first.to_string())
     };
-    let is = |address: &str, service: &str| Some((address.to_owned(), service.to_owned()));
-    assert_eq!(advertised(&[]), is("?", "10.0.0.1"));
-    assert_eq!(advertised(&["--bind-address=192.0.2.7"]), is("192.0.2.7", "10.0.0.1"));
-    assert_eq!(advertised(&["--bind-address=127.0.0.1"]), None);
+    let at = |address: &str| Advertise::At(address.parse().expect("an address"));
+    let is = |address, service: &str| (address, service.to_owned());
+    assert_eq!(advertised(&[]), is(Advertise::AtDefaultRoute, "10.0.0.1"));
+    assert_eq!(advertised(&["--bind-address=192.0.2.7"]), is(at("192.0.2.7"), "10.0.0.1"));
+    assert_eq!(advertised(&["--bind-address=127.0.0.1"]), is(Advertise::AtDefaultRoute, "10.0.0.1"), "as a kube-apiserver on loopback");
     let behind = ["--bind-address=127.0.0.1", "--advertise-address=192.0.2.8", "--service-cluster-ip-range=10.96.17.5/12"];
-    assert_eq!(advertised(&behind), is("192.0.2.8", "10.96.0.1"));
-    assert_eq!(advertised(&["--bind-address=::", "--service-cluster-ip-range=fd00::/108,10.0.0.0/16"]), is("?", "fd00::1"));
-    assert_eq!(advertised(&["--advertise-address=2001:db8::7"]), None, "of another family");
+    assert_eq!(advertised(&behind), is(at("192.0.2.8"), "10.96.0.1"));
+    let both = ["--bind-address=::", "--service-cluster-ip-range=fd00::/108,10.0.0.0/16"];
+    assert_eq!(advertised(&both), is(Advertise::AtDefaultRoute, "fd00::1"));
+    assert_eq!(serve(&[&TLS[..], &both].concat()).expect("valid").cluster_addresses.ranges, ["fd00::/108", "10.0.0.0/16"]);
+    assert_eq!(advertised(&["--advertise-address=2001:db8::7"]), is(Advertise::Nowhere, "10.0.0.1"), "of another family");
     let warned = serve(&[&TLS[..], &["--advertise-address=2001:db8::7"]].concat()).expect("valid").warnings;
-    assert!(warned.iter().any(|line| line.contains("no Service default/kubernetes is made")), "{warned:?}");
+    assert!(warned.iter().any(|line| line.contains("the Service default/kubernetes has no endpoints")), "{warned:?}");
 }
 
 #[test]

@@ -6,16 +6,18 @@
 mod queue;
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{sleep_until, timeout};
 
 use super::Controllers;
 use cache::state::snapshot::Known;
-use catalogue::definition::{Names, NamesInUse, Step, next};
+use catalogue::definition::{Names, NamesInUse, Step, Stuck, next, stuck};
 use etcd::RangeRequest;
 use model::Object;
 use queue::{After, Queue};
@@ -25,6 +27,9 @@ use storage::write::{Part, failure::WriteError, object_ref::ObjectRef, options::
 
 /// How long objects that a webhook converts are deleted before other definitions have their turn.
 const CONVERTED_AT_ONCE: Duration = Duration::from_secs(10);
+
+/// After this a definition says that its instances are still there, as kube-apiserver's does.
+const GONE_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long is waited for the definitions to be loaded before that is asked anew.
 const READY_POLL: Duration = Duration::from_secs(10);
@@ -37,6 +42,8 @@ pub(super) async fn run(controllers: &Controllers) {
     let published = resource.handle.published.clone();
     let mut queue = Queue::default();
     let mut reminder = Reminder::every(REMIND_EVERY);
+    // Since when the instances of definitions are being deleted.
+    let mut deleting = HashMap::<Bytes, Instant>::new();
     loop {
         // One that nobody writes becomes ready without a new snapshot.
         while published.wait_until(Known::is_ready, READY_POLL).await.is_err() {}
@@ -59,9 +66,24 @@ pub(super) async fn run(controllers: &Controllers) {
             continue;
         }
         let outcome = step(controllers, &resource, &object, queue.taken(object.key())).await;
+        if !matches!(outcome, Ok(After::Deleting) | Err(_)) {
+            deleting.remove(object.key());
+        }
         let (after, failure) = match outcome {
+            Ok(After::Deleting) => {
+                deleting.retain(|key, _| published.known().snapshot.store.find(key).is_some());
+                let since = *deleting.entry(Bytes::copy_from_slice(object.key())).or_insert_with(Instant::now);
+                if since.elapsed() >= GONE_WITHIN {
+                    deleting.remove(object.key());
+                    tell(controllers, &resource, &object, Stuck::Left).await;
+                }
+                (After::Deleting, None)
+            }
             Ok(after) => (after, None),
-            Err(error) => (After::Failed, Some(error)),
+            Err(error) => {
+                tell(controllers, &resource, &object, Stuck::Failed(&error.to_string())).await;
+                (After::Failed, Some(error))
+            }
         };
         queue.done(object.key(), after, Instant::now());
         if let Some(error) = failure
@@ -70,6 +92,15 @@ pub(super) async fn run(controllers: &Controllers) {
             let (definition, failing) = (object.name(), queue.failing());
             tracing::warn!(%error, definition, failing, "the status of a definition cannot be written; trying again later");
         }
+    }
+}
+
+/// Writes why a definition that is being deleted is still there. It is tried again anyhow.
+async fn tell(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, why: Stuck<'_>) {
+    let place = ObjectRef { resource: resource.clone(), namespace: None, name: object.name().to_owned() };
+    let now = controllers.writer.now();
+    if let Err(error) = controllers.writer.amend_part(&place, Part::Status, |definition| stuck(definition, why, &now)).await {
+        tracing::debug!(%error, definition = object.name(), "cannot write why a definition is still there");
     }
 }
 

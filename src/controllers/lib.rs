@@ -1,4 +1,4 @@
-//! Background work of a server that is alone on its etcd: compaction, the default namespaces, roles and bindings, the Service by which clients find it,
+//! Background work of a server that is alone on its etcd: compaction, the objects that a kube-apiserver has by itself (`own`), default roles and bindings,
 //! the status of definitions and the cleanup after them, and the controllers of kube-controller-manager that it cannot do without; and of a replica in a group,
 //! which shares out its watches. It also finds out whether the server is alone.
 
@@ -18,6 +18,7 @@ mod leadership;
 mod namespace_deletion;
 mod namespaces;
 mod objects;
+mod own;
 mod pods;
 mod queue;
 mod rbac;
@@ -29,7 +30,7 @@ mod time;
 mod tokens;
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     path::PathBuf,
     sync::{
         Arc,
@@ -81,8 +82,14 @@ pub struct Controllers {
     pub is_replica: bool,
     /// What this server adds to a cluster that it extends; none when it extends none.
     pub extension: Option<Extension>,
-    /// What the Service `default/kubernetes` says; without it there is none.
-    pub advertised: Option<Advertised>,
+    /// What the Service `default/kubernetes` and its endpoints say.
+    pub advertised: Advertised,
+    /// The ranges of the addresses of Services, the first one first.
+    pub service_ranges: Vec<String>,
+    /// What this host is called.
+    pub host_name: String,
+    /// Whether the other objects that a server has by itself are there; becomes true once.
+    pub has_own_objects: Arc<AtomicBool>,
     /// Whom this server believes.
     pub authenticator: Arc<Authenticator>,
     /// Other servers may use the same etcd.
@@ -104,8 +111,10 @@ pub struct Extension {
 /// How clients inside of a cluster find this server.
 #[derive(Clone, Copy, Debug)]
 pub struct Advertised {
-    /// The TLS listener as other hosts see it.
-    pub endpoint: SocketAddr,
+    /// The host as others see it; none when they cannot reach it.
+    pub address: Option<IpAddr>,
+    /// The port of the TLS listener.
+    pub port: u16,
     /// Address of the Service.
     pub service: IpAddr,
 }
@@ -127,6 +136,7 @@ impl Controllers {
                 );
             }
             self.has_roles.store(true, Ordering::Relaxed);
+            self.has_own_objects.store(true, Ordering::Relaxed);
             return;
         }
         if let Some(extension) = &self.extension {
@@ -152,9 +162,7 @@ impl Controllers {
             tokio::join!(
                 detection::watch(&this),
                 compaction::run_all(&this.etcd, &this.etcds_apart, this.compaction_interval),
-                namespaces::run(&this),
-                kubernetes::run(&this),
-                authentication::run(&this),
+                own::run(&this),
                 definitions::run(&this),
                 rbac::run(&this),
                 keeping::run(&this),
@@ -163,7 +171,7 @@ impl Controllers {
         let mut stopping = this.stopping.clone();
         tokio::select! {
             () = all => {}
-            () = ended(&mut stopping) => leadership::release(&this).await,
+            () = ended(&mut stopping) => drop(tokio::join!(leadership::release(&this), own::release(&this))),
         }
     }
 }

@@ -6,30 +6,35 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::Controllers;
+use super::{Controllers, objects::tree};
 use auth::authz::bootstrap::{Object, Step, objects, reconcile};
 use auth::authz::rbac::GROUP;
-use cache::state::snapshot::Known;
 use registry::Resource;
-use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::DeleteOptions, write_gate::Permission};
+use retry::Backoff;
+use storage::write::{failure::WriteError, object_ref::ObjectRef, options::DeleteOptions, write_gate::Permission};
 
-/// Wait before another try when one has failed, and between looks at roles that change all the time.
+/// Wait between looks at roles that change all the time.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Waits after failures: at first not all namespaces are there.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(20), Duration::from_secs(1), 0.2);
 
 /// After this the server is ready without them. kube-apiserver gives up after 30 s, and ends.
 const READY_AT_LATEST: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(controllers: &Controllers) {
-    let began = Instant::now();
+    let (began, mut failures) = (Instant::now(), 0);
     while let Err(error) = begin(controllers).await {
         // A server that may not write to its etcd can still be read.
         if began.elapsed() > READY_AT_LATEST && !controllers.has_roles.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "ready without all default roles and bindings; still trying to write them");
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(BACKOFF.wait(failures)).await;
+        failures += 1;
     }
     controllers.has_roles.store(true, Ordering::Relaxed);
     let Some(roles) = controllers.resources.load().find(GROUP, "v1", "clusterroles").cloned() else { return };
@@ -44,49 +49,37 @@ pub(super) async fn run(controllers: &Controllers) {
     }
 }
 
-/// Makes what is not there, and adds what is missing.
+/// Makes what is not there, and adds what is missing, all at once.
 async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
-    let (mut made, mut changed) = (0, 0);
-    for desired in objects() {
-        let Some(resource) = controllers.resources.load().find(GROUP, "v1", desired.kind.resource()).cloned() else { continue };
-        if resource.handle.published.wait_until(Known::is_ready, PAUSE).await.is_err() {
-            return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
-        }
-        let known = resource.handle.published.known();
-        let place = place(&resource, &desired);
-        let stored = known.snapshot.store.find(&place.key(&controllers.prefix)).and_then(|found| {
-            let mut json = Vec::new();
-            resource.encoders.whole().encoder.object_into(found, &mut json);
-            serde_json::from_slice::<Value>(&json).ok()
-        });
-        match reconcile(&desired, stored.as_ref()) {
-            Step::Keep => continue,
-            Step::Create => made += 1,
-            Step::Update(_) => {
-                let update = |current: &Value| match reconcile(&desired, Some(current)) {
-                    Step::Update(value) => Some(value),
-                    _ => None,
-                };
-                controllers.writer.amend(&place, update).await?;
-                changed += 1;
-                continue;
-            }
-            Step::Recreate => {
-                controllers.writer.delete(&place, &DeleteOptions::default(), None).await?;
-                changed += 1;
-            }
-        }
-        let ask = WriteRequest::by_server(ObjectRef { name: String::new(), ..place });
-        match controllers.writer.create(&ask, Syntax::Json, desired.value.to_string().as_bytes(), &mut Vec::new()).await {
-            // The cache is behind.
-            Ok(_) | Err(WriteError::AlreadyExists { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    if made + changed > 0 {
-        tracing::info!(made, changed, "wrote the default roles and bindings");
+    let wanted = objects();
+    let done = join_all(wanted.iter().map(|desired| ensure(controllers, desired))).await;
+    let written: Vec<bool> = done.into_iter().collect::<Result<_, WriteError>>()?;
+    let changed = written.into_iter().filter(|written| *written).count();
+    if changed > 0 {
+        tracing::info!(changed, "wrote the default roles and bindings");
     }
     Ok(())
+}
+
+/// Brings one to where it should be; returns whether it was written.
+async fn ensure(controllers: &Controllers, desired: &Object) -> Result<bool, WriteError> {
+    let Some(resource) = controllers.built_in(GROUP, desired.kind.resource()) else { return Ok(false) };
+    controllers.loaded(&resource).await?;
+    let place = place(&resource, desired);
+    let stored = controllers.cached(&place).and_then(|found| tree(&resource, &found));
+    match reconcile(desired, stored.as_ref()) {
+        Step::Keep => return Ok(false),
+        Step::Create => {}
+        Step::Update(_) => {
+            let update = |current: &Value| match reconcile(desired, Some(current)) {
+                Step::Update(value) => Some(value),
+                _ => None,
+            };
+            return Ok(controllers.writer.amend(&place, update).await?.is_some());
+        }
+        Step::Recreate => drop(controllers.writer.delete(&place, &DeleteOptions::default(), None).await?),
+    }
+    controllers.create_as("", &resource, &desired.namespace, &desired.value).await
 }
 
 /// Writes the rules of the roles that are made of others'.

@@ -115,11 +115,13 @@ pub struct Refusal {
     pub why: Vec<String>,
     /// Whether it was decided by an object that the cache does not have, or has differently: a newer cache may decide otherwise.
     pub from_memory: bool,
+    /// The Secret whose token this is, which is told that it was used all the same.
+    pub last_use: Option<Box<LastUse>>,
 }
 
 impl Refusal {
     fn from_memory(why: String) -> Refusal {
-        Refusal { why: vec![why], from_memory: true }
+        Refusal { why: vec![why], from_memory: true, last_use: None }
     }
 
     /// Both.
@@ -127,13 +129,14 @@ impl Refusal {
     pub fn and(mut self, other: Refusal) -> Refusal {
         self.why.extend(other.why);
         self.from_memory |= other.from_memory;
+        self.last_use = self.last_use.or(other.last_use);
         self
     }
 }
 
 impl From<String> for Refusal {
     fn from(why: String) -> Refusal {
-        Refusal { why: vec![why], from_memory: false }
+        Refusal { why: vec![why], from_memory: false, last_use: None }
     }
 }
 
@@ -213,7 +216,7 @@ mod tests {
 
     #[test]
     fn reasons_are_told_once() {
-        let refusal = |why: &[&str]| Refusal { why: why.iter().map(|why| (*why).to_owned()).collect(), from_memory: false }.to_string();
+        let refusal = |why: &[&str]| Refusal { why: why.iter().map(|why| (*why).to_owned()).collect(), ..Refusal::default() }.to_string();
         assert_eq!(refusal(&[]), "invalid bearer token");
         assert_eq!(refusal(&["a"]), "[invalid bearer token, a]");
         assert_eq!(refusal(&["a", "b", "a"]), "[invalid bearer token, a, b]");

@@ -71,6 +71,27 @@ pub fn marked_for_deletion(definition: &Value, now: &str) -> Value {
     object
 }
 
+/// Why the instances of a definition are not gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck<'a> {
+    /// They could not be deleted, because of this.
+    Failed(&'a str),
+    /// Some are still there after a minute.
+    Left,
+}
+
+/// The whole v1 definition that says why it is still there; none when it is not being cleaned up.
+#[must_use]
+pub fn stuck(definition: &Value, why: Stuck<'_>, now: &str) -> Option<Value> {
+    let is_cleaned_up = is_going(definition) && list(&definition["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER);
+    let (reason, message) = match why {
+        Stuck::Failed(why) => ("InstanceDeletionFailed", format!("could not issue all deletes: {why}")),
+        Stuck::Left => ("InstanceDeletionCheck", "could not confirm zero CustomResources remaining: context deadline exceeded".to_owned()),
+    };
+    let condition = terminating("True", reason, &message);
+    (is_cleaned_up && !has(definition, &condition)).then(|| with(definition, &condition, now))
+}
+
 fn is_going(definition: &Value) -> bool {
     member(&definition["metadata"], "deletionTimestamp").is_some()
 }
@@ -331,4 +352,22 @@ fn with(definition: &Value, condition: &Condition<'_>, now: &str) -> Value {
     let mut object = definition.clone();
     put(&mut object, condition, now);
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_says_why_it_is_still_there() {
+        let going = marked_for_deletion(&json!({"metadata": {"name": "a"}, "spec": {}}), "then");
+        let reason = |definition: &Value| find(definition, "Terminating").map(|condition| condition["reason"].clone());
+        let left = stuck(&going, Stuck::Left, "now").expect("it did not say so");
+        assert_eq!(reason(&left), Some(json!("InstanceDeletionCheck")));
+        assert_eq!(stuck(&left, Stuck::Left, "later"), None, "it says so");
+        let failed = stuck(&left, Stuck::Failed("etcd is away"), "later").expect("another reason");
+        assert_eq!(reason(&failed), Some(json!("InstanceDeletionFailed")));
+        assert_eq!(find(&failed, "Terminating").expect("it is there")["message"], "could not issue all deletes: etcd is away");
+        assert_eq!(stuck(&json!({"metadata": {}}), Stuck::Left, "now"), None, "nobody deletes it");
+    }
 }

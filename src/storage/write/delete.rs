@@ -27,6 +27,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// Namespaces that stay (spec api-surface §5.5).
 const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
 
+/// PriorityClasses that a DELETE of one object leaves; one of the collection takes them (measured).
+const CLASSES_KEPT: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
 /// How a pod ends when it does not say (spec api-surface §5.8), in seconds.
 const POD_GRACE_DEFAULT: i64 = 30;
 
@@ -63,6 +66,19 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn delete(
+        &self,
+        target: &ObjectRef,
+        options: &DeleteOptions,
+        approval: Option<&DeletionApproval<'_>>,
+    ) -> Result<Deletion, WriteError> {
+        if &*target.served().storage.id == "priorityclasses" && CLASSES_KEPT.contains(&target.name.as_str()) {
+            let why = "this is a system priority class and cannot be deleted".to_owned();
+            return Err(WriteError::Forbidden { of: target.subject(), why, cause: None });
+        }
+        self.delete_one(target, options, approval).await
+    }
+
+    async fn delete_one(
         &self,
         target: &ObjectRef,
         options: &DeleteOptions,
@@ -141,7 +157,7 @@ impl Writer {
         for object in objects {
             let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
             let target = ObjectRef { resource: resource.clone(), namespace, name: object.name().to_owned() };
-            match self.delete(&target, options, approval).await {
+            match self.delete_one(&target, options, approval).await {
                 Ok(_) | Err(WriteError::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const A_WHILE: Duration = Duration::from_secs(2);
 
 /// Asks until the answer is as it should be; the answer, null for a 404.
-async fn until(client: &Client, target: &str, is_right: impl Fn(&Value) -> bool) -> Result<Value, Failure> {
+pub(super) async fn until(client: &Client, target: &str, is_right: impl Fn(&Value) -> bool) -> Result<Value, Failure> {
     let began = Instant::now();
     loop {
         let answer = client.fetch(target).await?;

@@ -4,13 +4,14 @@ use std::{fs, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::KeyPair;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{Failure, Outcome, asked, secure::start};
 use crate::live::{free_address, peers::Site, tokens::signed};
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
+const INVALID: &str = "kubernetes.io/legacy-token-invalid-since";
 const LABEL: &str = "kubernetes.io/legacy-token-last-used";
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -54,6 +55,30 @@ async fn the_last_use_of_a_token_is_told() -> Outcome {
             return Err(Failure::from(format!("{status}, {}, {}", review["status"], secret["metadata"])));
         }
         sleep(Duration::from_millis(50)).await;
+    }
+    // One that counts no more is told of too, and one that is only asked about.
+    for (is_invalid, review) in [(true, false), (true, true), (false, true)] {
+        let since = if is_invalid { json!("2026-01-01") } else { Value::Null };
+        let patch = json!({"metadata": {"labels": {LABEL: "2020-01-01", INVALID: since}}});
+        asked(&admin, ("PATCH", &format!("{DEFAULT}/secrets/robot-token")), Some(&patch), 200).await?;
+        let began = Instant::now();
+        loop {
+            let status = if review {
+                let review = json!({"spec": {"token": token}});
+                let review = asked(&admin, ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"), Some(&review), 201).await?;
+                if review["status"]["authenticated"] == true { 200 } else { 401 }
+            } else {
+                robot.whole("GET", "/api", &[], b"").await?.status
+            };
+            let secret = asked(&admin, ("GET", &format!("{DEFAULT}/secrets/robot-token")), None, 200).await?;
+            if secret["metadata"]["labels"][LABEL] != "2020-01-01" && status == if is_invalid { 401 } else { 200 } {
+                break;
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(Failure::from(format!("invalid: {is_invalid}, review: {review}: {status}, {}", secret["metadata"])));
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
     }
     server.kill()?;
     Ok(())

@@ -17,6 +17,7 @@ mod controllers;
 mod counters;
 mod definitions;
 mod forms;
+mod fresh;
 mod gzip;
 mod identity;
 mod in_front;

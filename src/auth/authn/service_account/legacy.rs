@@ -69,7 +69,9 @@ pub(super) fn check(claims: &Claims, token: &str, directory: &dyn Directory, loo
         let why = format!(
             "the token in secret {namespace}/{secret_name} for service account {namespace}/{name} has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
         );
-        return Err(why.into());
+        // Whoever looks for tokens that are still in use finds this one.
+        let last_use = last_use(&secret, namespace, secret_name, now).map(Box::new);
+        return Err(Refusal { last_use, ..Refusal::from(why) });
     }
     let is_generated = account.names_secret(secret_name);
     let annotation = if is_generated {
