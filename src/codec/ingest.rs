@@ -14,10 +14,14 @@ use super::{
 };
 use go::indent;
 use go::quote::quoted;
-use model::{Broken, ManagedFields, Object, Parts, Revision, Shape, Storage, Structural, shard::hash};
+use model::{Broken, DEFAULTED_BYTES_MAX, ManagedFields, Object, Parts, Revision, Shape, Storage, Structural, Unread, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
+
+/// How many times as large as what is stored an object may be kept, with the defaults that it gets when it is read. A larger one is kept as it is stored, and gets them each time
+/// that it is shown.
+const GROWTH_MAX: usize = 2;
 
 /// Makes the value of `key`, written at `revision`, servable. `prefix_len`: bytes of the key before the namespace or name
 /// (`/registry/configmaps/`).
@@ -29,7 +33,7 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 ///
 /// # Errors
 /// [`Broken`] with what was found and what to do: encrypted, neither valid JSON nor valid protobuf, another kind or apiVersion than the shape has, a key
-/// with too few or too many parts; a field that no minor has whose schema is here.
+/// with too few or too many parts; a field that no minor has whose schema is here; defaults that would add more than [`DEFAULTED_BYTES_MAX`].
 pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
     let made = place(storage.namespaced, prefix_len, &key).and_then(|place| made(storage, place, value, revision));
     match made {
@@ -68,16 +72,19 @@ fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Re
 
 fn object(storage: &Storage, key: Key<'_>, text: &str, revision: Revision) -> Result<Object, String> {
     let paths = field::paths(&storage.fields);
-    let splice = |text: &str, head: Head<'_>| spliced(text, head, storage, &paths, key, revision);
+    let splice = |text: &str, head: Head<'_>, shown: Option<&str>| spliced((text, shown), head, storage, &paths, key, revision);
+    let whole = |text: &str, head: Head<'_>| splice(text, head, None);
     match &storage.shape {
         Shape::BuiltIn { kind, api_version } => {
             let head = Head::BuiltIn { kind, api_version };
-            shaped(&defaults::applied(kind, text), head, splice)
+            shaped(&defaults::applied(kind, text), head, whole)
         }
         Shape::Custom { kind, api_versions, schema } => {
             let head = Head::Custom { kind, api_versions };
-            let fitting = schema.as_deref().and_then(|schema| fitted(text, schema));
-            shaped(fitting.as_deref().unwrap_or(text), head, splice)
+            match schema.as_ref().filter(|schema| !schema.fits(text)) {
+                None => shaped(text, head, whole),
+                Some(schema) => read(text, schema, head, splice),
+            }
         }
         Shape::Definition => {
             let [kind, api_version] = DEFINITION;
@@ -86,20 +93,76 @@ fn object(storage: &Storage, key: Key<'_>, text: &str, revision: Revision) -> Re
                 None => Cow::Borrowed(text),
             };
             let head = Head::BuiltIn { kind, api_version };
-            shaped(&text, head, splice)
+            shaped(&text, head, whole)
         }
     }
 }
 
-/// The value as the schema of its definition now has it, when that is another one. What is no object is told of later.
-fn fitted(text: &str, schema: &Structural) -> Option<String> {
-    if schema.fits(text) {
-        return None;
+/// A custom resource as the schema of its definition now has it, which is another one than is stored.
+fn read(
+    text: &str,
+    schema: &Arc<Structural>,
+    head: Head<'_>,
+    splice: impl Fn(&str, Head<'_>, Option<&str>) -> Result<Option<Object>, String>,
+) -> Result<Object, String> {
+    let whole = |text: &str, head: Head<'_>| splice(text, head, None);
+    let (text, shown) = match shown(text, schema) {
+        Ok(shown) => (Cow::Borrowed(text), shown),
+        Err(Unread::TooLarge) => return Err(too_large()),
+        Err(Unread::Irregular) => {
+            // What is no object is told of later.
+            let Some(sorted) = sorted(text) else { return shaped(text, head, whole) };
+            match shown(&sorted, schema) {
+                Ok(shown) => (Cow::Owned(sorted), shown),
+                Err(Unread::TooLarge) => return Err(too_large()),
+                Err(Unread::Irregular) => return shaped(text, head, whole),
+            }
+        }
+    };
+    if shown.len() <= text.len().saturating_mul(GROWTH_MAX) {
+        return shaped(&shown, head, whole);
     }
-    let mut value: Value = serde_json::from_str(text).ok()?;
-    schema.apply(&mut value);
+    condensed(&text, &shown, schema, head, splice)
+}
+
+/// The object as it is stored, which gets its defaults each time that it is shown.
+fn condensed(
+    text: &str,
+    shown: &str,
+    schema: &Arc<Structural>,
+    head: Head<'_>,
+    splice: impl Fn(&str, Head<'_>, Option<&str>) -> Result<Option<Object>, String>,
+) -> Result<Object, String> {
+    let spliced = |text: &str, shown: &str| {
+        let object = if is_one_line(text) { splice(text, head, Some(shown))? } else { None };
+        Ok::<_, String>(object.map(|object| object.condense(schema.clone(), shown.len().saturating_sub(text.len()))))
+    };
+    if let Some(object) = spliced(text, shown)? {
+        return Ok(object);
+    }
+    let text = rewritten(text, head)?;
+    let shown = self::shown(&text, schema).map_err(|_| too_large())?;
+    spliced(&text, &shown)?.ok_or_else(|| NO_PLACE.to_owned())
+}
+
+fn shown(text: &str, schema: &Structural) -> Result<String, Unread> {
+    let mut shown = Vec::with_capacity(text.len() * GROWTH_MAX);
+    schema.read_into(text.trim_ascii_end(), &mut shown)?;
+    String::from_utf8(shown).map_err(|_| Unread::Irregular)
+}
+
+fn sorted(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
     String::from_utf8(encode::custom_order(value.as_object()?)).ok()
 }
+
+fn too_large() -> String {
+    format!(
+        "the defaults of its definition would add more than {DEFAULTED_BYTES_MAX} bytes to it: make the defaults of the definition smaller, or delete the object"
+    )
+}
+
+const NO_PLACE: &str = "not a Kubernetes object: it has no place for resourceVersion";
 
 /// The value as JSON, unless it is of a form we do not serve; and what of it is not in the JSON.
 fn readable(value: &[u8]) -> Result<(Cow<'_, str>, Option<String>), String> {
@@ -200,9 +263,7 @@ impl Head<'_> {
 
 /// Splices the value as it is when it is canonical; else without whitespace; else re-encoded in canonical order.
 fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<Option<Object>, String>) -> Result<Object, String> {
-    // A line break would end a watch frame early.
-    let one_line = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none();
-    if one_line && let Some(object) = splice(text, head)? {
+    if is_one_line(text) && let Some(object) = splice(text, head)? {
         return Ok(object);
     }
     serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| invalid(&e))?;
@@ -210,7 +271,12 @@ fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<
     if let Some(object) = splice(&dense, head)? {
         return Ok(object);
     }
-    splice(&rewritten(&dense, head)?, head)?.ok_or_else(|| "not a Kubernetes object: it has no place for resourceVersion".to_owned())
+    splice(&rewritten(&dense, head)?, head)?.ok_or_else(|| NO_PLACE.to_owned())
+}
+
+/// A line break would end a watch frame early.
+fn is_one_line(text: &str) -> bool {
+    memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none()
 }
 
 /// The value in canonical order, by way of a tree.
@@ -232,9 +298,9 @@ fn rewritten(text: &str, head: Head<'_>) -> Result<String, String> {
     String::from_utf8(written).map_err(|_| "not UTF-8".to_owned())
 }
 
-/// One pass; `None` when the value is not canonical.
+/// One pass; `None` when the value is not canonical. With the text as which it is shown, if that is another one: fields are those of that.
 fn spliced(
-    text: &str,
+    (text, shown): (&str, Option<&str>),
     head: Head<'_>,
     storage: &Storage,
     paths: &[&[String]],
@@ -255,14 +321,19 @@ fn spliced(
         let found = scan.kind.as_ref().map_or("", |found| &*found.0);
         return Err(wrong_kind(found, kind));
     }
+    let shown_scan = match shown.filter(|_| !paths.is_empty()) {
+        Some(shown) => Some(scan::scan(shown, head.order(), paths).map_err(|e| invalid(&e))?),
+        None => None,
+    };
     let head_at = match head {
         Head::BuiltIn { .. } => 0,
-        Head::Custom { .. } => before_head(text, head_len)?,
+        Head::Custom { .. } => before_head(shown.unwrap_or(text), head_len)?,
     };
     let Tail { tail, rv_at, managed_end, managed_fields } = tail(text, head_len, &scan, revision)?;
     let Scan { uid, labels, found, .. } = scan;
     let uid_hash = hash(uid.as_ref().map_or("", |uid| &uid.0));
     let (Key { key, scope_at, name_at }, tail) = (key, &tail[..]);
+    let found = shown_scan.map_or(found, |scan| scan.found);
     let (labels, fields) = (&labels.into(), &field::rendered(&storage.fields, &found)[..]);
     Ok(Some(Object::new(Parts {
         key,
@@ -421,6 +492,55 @@ mod early_tests {
         let want = r#"{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"},"spec":{"x":1}}"#;
         assert_eq!(String::from_utf8_lossy(&body), want);
         assert_eq!(object.labels().len(), 0);
+    }
+
+    /// 40,000 small items with a default of 5 KB were held as 200 MB; what is stored is held, and what is shown is the same.
+    #[test]
+    fn what_defaults_make_much_larger_is_kept_as_it_is_stored() {
+        let schema = r#"{"properties":{"Aa":{"default":1},"spec":{"properties":{"l":{"items":{"properties":{"d":{"default":"LONG"}}}},"color":{"default":"red"}}}}}"#;
+        let schema = Arc::new(Structural::of_root(&schema.replace("LONG", &"x".repeat(5_000))).expect("a schema"));
+        let Shape::Custom { kind, api_versions, .. } = things().shape else { unreachable!("a custom shape") };
+        let fields = vec![model::FieldPath::Scalar(vec!["spec".into(), "color".into()])];
+        let storage = Storage { shape: Shape::Custom { kind, api_versions, schema: Some(schema.clone()) }, fields, ..things() };
+        let read = |stored: &str| {
+            let key = Bytes::from_static(b"/registry/ex.io/things/t");
+            ingest(&storage, "/registry/ex.io/things/".len(), key, stored.as_bytes(), Revision(7))
+        };
+        let managed = format!(r#"[{{"manager":"{}","time":"2026-01-01T00:00:00Z"}}]"#, "m".repeat(400));
+        for (before, metadata) in [
+            ("", r#"{"name":"t","uid":"u"}"#.to_owned()),
+            (r#""AA":0,"#, r#"{"labels":{"a":"b"},"name":"t"}"#.to_owned()),
+            ("", format!(r#"{{"managedFields":{managed},"name":"t","resourceVersion":"3","uid":"u"}}"#)),
+            ("", r#"{ "name": "t",
+"labels":{"a":"b"}}"#.replace("\\n", "\n")),
+            ("", "null".to_owned()),
+        ] {
+            let stored = format!(r#"{{"apiVersion":"ex.io/v1",{before}"kind":"Thing","metadata":{metadata},"spec":{{"l":[{}]}}}}"#, vec!["{}"; 100].join(","));
+            let object = read(&stored).expect("it is shown");
+            assert!(object.weight() < stored.len() + 400, "{} bytes are held", object.weight());
+            let mut tree: Value = serde_json::from_str(&stored).expect("JSON");
+            for item in tree["spec"]["l"].as_array_mut().expect("a list") {
+                item["d"] = "x".repeat(5_000).into();
+            }
+            tree["spec"]["color"] = "red".into();
+            tree["Aa"] = 1.into();
+            tree.as_object_mut().expect("an object").remove("AA");
+            let mut encoded = Vec::new();
+            let encoder = Encoder::custom("ex.io/v1", "Thing", "ThingList");
+            for revision in [Revision(7), Revision(1_000)] {
+                if tree["metadata"].is_null() {
+                    tree["metadata"] = serde_json::json!({});
+                }
+                tree["metadata"]["resourceVersion"] = revision.0.to_string().into();
+                let event = encoder.event(model::Kind::Deleted, &object, revision).expect("JSON");
+                assert_eq!(String::from_utf8_lossy(&event), format!("{{\"type\":\"DELETED\",\"object\":{tree}}}\n"));
+            }
+            encoder.object_into(&object, &mut encoded);
+            assert_eq!((object.tail_len(), object.field(0)), (encoded.len() - r#"{"apiVersion":"ex.io/v1","#.len(), "red"));
+        }
+        let large = format!(r#"{{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{{"name":"t"}},"spec":{{"l":[{}]}}}}"#, vec!["{}"; 40_000].join(","));
+        let why = read(&large).map(|object| object.weight()).map_err(|broken| broken.why);
+        assert_eq!(why, Err(too_large()));
     }
 
     #[test]
