@@ -15,7 +15,11 @@ use super::{
     webhook::{CALLS_AT_ONCE, Caller},
 };
 use catalogue::{DefinedConversion, Served};
-use codec::{Encoder, ingest::ingest, stored};
+use codec::{
+    Encoder,
+    ingest::{self, ingest},
+    stored,
+};
 use telemetry::ConversionFailure;
 
 /// Objects of one call.
@@ -181,14 +185,12 @@ impl Converter {
         };
         let mut json = Vec::with_capacity(object.tail_len() + 64);
         encoder.object_into(object, &mut json);
-        let unread = |error: serde_json::Error| ConversionError::Failed(format!("{}: {error}", String::from_utf8_lossy(object.key())));
-        let mut tree: Value = serde_json::from_slice(&json).map_err(unread)?;
+        let failed = |why: &dyn std::fmt::Display| ConversionError::Failed(format!("{}: {why}", String::from_utf8_lossy(object.key())));
+        let json = String::from_utf8(json).map_err(|error| failed(&error))?;
         // Where all values are of one version, they fit its schema since they were read.
-        if let Some(schema) = schema.filter(|_| self.conversion.version_field.is_some())
-            && !schema.fits(&String::from_utf8_lossy(&json))
-        {
-            schema.apply(&mut tree);
-        }
+        let schema = schema.filter(|schema| self.conversion.version_field.is_some() && !schema.fits(&json));
+        let shown = schema.map_or(Ok(None), |schema| ingest::shown(&json, schema)).map_err(|why| failed(&why))?;
+        let mut tree: Value = serde_json::from_str(shown.as_ref().map_or(&json, |(_, shown)| shown)).map_err(|error| failed(&error))?;
         if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }
