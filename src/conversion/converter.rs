@@ -17,7 +17,7 @@ use super::{
 use catalogue::{DefinedConversion, Served};
 use codec::{
     Encoder,
-    ingest::{self, ingest},
+    ingest::{self, Remade, ingest, ingest_remade},
     stored,
 };
 use telemetry::ConversionFailure;
@@ -169,7 +169,7 @@ impl Converter {
             working(bytes, || {
                 for (at, mut tree) in places.iter().zip(trees) {
                     self.prune(&mut tree, &self.shown_as);
-                    made[*at] = Some(self.object(&objects[*at], &tree)?);
+                    made[*at] = Some(self.object((&objects[*at], from), &tree)?);
                 }
                 Ok(())
             })?;
@@ -198,11 +198,22 @@ impl Converter {
     }
 
     /// The object of a tree in the version that is shown.
-    fn object(&self, stored_object: &Object, tree: &Value) -> Result<Arc<Object>, ConversionError> {
+    fn object(&self, (stored_object, from): (&Object, &str), tree: &Value) -> Result<Arc<Object>, ConversionError> {
         let members = tree.as_object().ok_or_else(|| ConversionError::Failed("the converted object is none".to_owned()))?;
-        let value = stored::encode(&self.conversion.shown, &self.shown_as, members);
+        let (shown, revision) = (&self.conversion.shown, stored_object.revision);
+        let value = stored::encode(shown, &self.shown_as, members);
         let key = bytes::Bytes::copy_from_slice(stored_object.key());
-        let made = ingest(&self.conversion.shown, self.prefix_len, key, &value, stored_object.revision);
+        let made = match self.conversion.shared_schema(from).filter(|_| self.caller.is_none() || from == self.shown_as) {
+            None => ingest(shown, self.prefix_len, key, &value, revision),
+            // Nothing but the schemas has made it.
+            Some(schema) => {
+                let mut text = format!("{{\"apiVersion\":\"{}\",", self.shown_as).into_bytes();
+                stored_object.stored_tail_into(revision, &mut text);
+                let pruned_by = self.conversion.shared_schema(&self.shown_as);
+                let remade = Remade { stored: &String::from_utf8_lossy(&text), schema, pruned_by };
+                ingest_remade((shown, self.prefix_len), key, (&value, remade), revision)
+            }
+        };
         made.map(Arc::new).map_err(|broken| ConversionError::Failed(format!("{}: {}", String::from_utf8_lossy(&broken.key), broken.why)))
     }
 

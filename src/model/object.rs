@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{LabelSet, Labels, Revision, Structural};
+use super::{LabelSet, Labels, Revision, Structural, Unread};
 use crate::{
     managed_fields::{ManagedFields, Shared},
     string_table::{SPAN_BYTES, SpanWriter, StringTable},
@@ -63,9 +63,24 @@ pub struct Object {
 /// How a tail is made of what is stored.
 #[derive(Debug)]
 struct Condensed {
+    /// Sets the defaults.
     schema: Arc<Structural>,
-    /// How many bytes it is longer.
+    /// What another version of it does not know goes then.
+    pruned_by: Option<Arc<Structural>>,
+    /// How many bytes the tail is longer.
     added: usize,
+}
+
+impl Condensed {
+    /// Appends the tail of an object.
+    fn tail_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) -> Result<(), Unread> {
+        let own = std::str::from_utf8(object.own_tail()).map_err(|_| Unread::Irregular)?;
+        let mut copy = |span, out: &mut Vec<u8>| object.span_into(span, revision, out);
+        let Some(pruned_by) = &self.pruned_by else { return self.schema.read_tail_into(own, &mut copy, out) };
+        let mut defaulted = Vec::new();
+        self.schema.read_tail_into(own, &mut copy, &mut defaulted)?;
+        pruned_by.prune_tail_into(std::str::from_utf8(&defaulted).map_err(|_| Unread::Irregular)?, out)
+    }
 }
 
 /// What an object is made of.
@@ -157,11 +172,15 @@ impl Object {
         }
     }
 
-    /// The same object, whose tail is made of its own one by a schema each time that it is asked for, and is so many bytes longer. It was made once, so that it is known to
-    /// be possible.
+    /// The same object, whose tail is made of its own one by a schema each time that it is asked for, and then pruned by another one if there is. It is made once here: `None`
+    /// if that is not possible.
     #[must_use]
-    pub fn condense(self, schema: Arc<Structural>, added: usize) -> Self {
-        Self { condensed: Some(Box::new(Condensed { schema, added })), ..self }
+    pub fn condense(self, schema: Arc<Structural>, pruned_by: Option<Arc<Structural>>) -> Option<Self> {
+        let mut condensed = Condensed { schema, pruned_by, added: 0 };
+        let mut tail = Vec::new();
+        condensed.tail_into(&self, self.revision, &mut tail).ok()?;
+        condensed.added = tail.len().checked_sub(self.stored_len())?;
+        Some(Self { condensed: Some(Box::new(condensed)), ..self })
     }
 
     /// The full storage key, `/registry/pods/ns/name`.
@@ -188,7 +207,8 @@ impl Object {
     }
 
     /// How many bytes the own tail is with all managed fields.
-    fn stored_len(&self) -> usize {
+    #[must_use]
+    pub fn stored_len(&self) -> usize {
         self.tail_len as usize + self.managed_fields.as_ref().map_or(0, |shared| shared.whole_len(self.own_managed_fields()))
     }
 
@@ -201,14 +221,18 @@ impl Object {
 
     /// Appends the tail, under a revision.
     pub fn tail_into(&self, revision: Revision, out: &mut Vec<u8>) {
-        if let Some(Condensed { schema, .. }) = self.condensed.as_deref() {
-            let own = std::str::from_utf8(self.own_tail()).unwrap_or("");
-            let read = schema.read_tail_into(own, &mut |span, out| self.span_into(span, revision, out), out);
-            debug_assert_eq!(read, Ok(()), "it could be read when it came in");
-            if read.is_ok() {
+        if let Some(condensed) = &self.condensed {
+            let made = condensed.tail_into(self, revision, out);
+            debug_assert_eq!(made, Ok(()), "it could be made when it came in");
+            if made.is_ok() {
                 return;
             }
         }
+        self.stored_tail_into(revision, out);
+    }
+
+    /// Appends the own tail with all managed fields, under a revision: what is stored, without the defaults of one that is condensed.
+    pub fn stored_tail_into(&self, revision: Revision, out: &mut Vec<u8>) {
         self.span_into(0..self.tail_len as usize, revision, out);
     }
 

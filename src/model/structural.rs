@@ -134,7 +134,8 @@ impl Structural {
         self.defaulted = defaulted.collect();
         let may_fill = |schema: &Self| schema.fills || schema.default.is_some();
         let additional = self.additional.iter().any(|additional| matches!(&**additional, Additional::Like(schema) if may_fill(schema)));
-        self.fills = additional || self.items.iter().any(|schema| may_fill(schema)) || self.own_properties().any(|(_, schema)| may_fill(schema));
+        self.fills =
+            additional || self.items.iter().any(|schema| may_fill(schema)) || self.own_properties().any(|(_, schema)| may_fill(schema));
         self
     }
 

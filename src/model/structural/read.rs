@@ -74,17 +74,23 @@ impl Structural {
     /// See [`Unread`].
     pub fn read_into(&self, text: &str, out: &mut Vec<u8>) -> Result<(), Unread> {
         let mut copy = |range: Range<usize>, out: &mut Vec<u8>| out.extend_from_slice(&text.as_bytes()[range]);
-        self.whole(text, true, &mut copy, out)
+        self.whole(text, (true, true), &mut copy, out)
     }
 
     /// Appends what an object is read as whose first bracket and `apiVersion` are left out; its head is copied by `copy`, from a range of `tail`.
     pub(crate) fn read_tail_into(&self, tail: &str, copy: Copy<'_>, out: &mut Vec<u8>) -> Result<(), Unread> {
-        self.whole(tail, false, copy, out)
+        self.whole(tail, (false, true), copy, out)
     }
 
-    fn whole(&self, text: &str, is_whole: bool, copy: Copy<'_>, out: &mut Vec<u8>) -> Result<(), Unread> {
+    /// The same, pruned alone.
+    pub(crate) fn prune_tail_into(&self, tail: &str, out: &mut Vec<u8>) -> Result<(), Unread> {
+        let mut copy = |range: Range<usize>, out: &mut Vec<u8>| out.extend_from_slice(&tail.as_bytes()[range]);
+        self.whole(tail, (false, false), &mut copy, out)
+    }
+
+    fn whole(&self, text: &str, (is_whole, sets): (bool, bool), copy: Copy<'_>, out: &mut Vec<u8>) -> Result<(), Unread> {
         let (start, mut cursor) = (out.len(), Cursor::new(text));
-        let mut reading = Reading { copy: Some(copy), out, added: 0, depth: 0 };
+        let mut reading = Reading { copy: Some(copy), sets, out, added: 0, depth: 0 };
         let read = (|| {
             if is_whole {
                 cursor.pass(b'{')?;
@@ -103,6 +109,8 @@ impl Structural {
 struct Reading<'c, 'o> {
     /// Copies the head of the object that is read; absent inside of it.
     copy: Option<Copy<'c>>,
+    /// Whether defaults are set.
+    sets: bool,
     out: &'o mut Vec<u8>,
     /// What defaults have added.
     added: usize,
@@ -141,7 +149,8 @@ impl Reading<'_, '_> {
 
     /// Writes the items of a list, of whose first bracket something is written, and its end.
     fn items(&mut self, mode: Mode<'_>, cursor: &mut Cursor<'_>) -> Result<(), Unread> {
-        let default = mode.schema().filter(|schema| !schema.nullable).and_then(|schema| Some((schema, schema.default.as_deref()?)));
+        let default =
+            mode.schema().filter(|schema| self.sets && !schema.nullable).and_then(|schema| Some((schema, schema.default.as_deref()?)));
         let mut is_first = true;
         while !cursor.passes(b']') {
             if !std::mem::take(&mut is_first) {
@@ -162,7 +171,7 @@ impl Reading<'_, '_> {
 
     /// Writes the members of an object, of which the first bracket is written, and its end.
     fn members<'t>(&mut self, mode: Mode<'_>, cursor: &mut Cursor<'t>) -> Result<(), Unread> {
-        let mut missing = mode.schema().into_iter().flat_map(Structural::defaulted).peekable();
+        let mut missing = mode.schema().filter(|_| self.sets).into_iter().flat_map(Structural::defaulted).peekable();
         let mut before: Option<Cow<'t, str>> = None;
         let (mut is_first, mut separates) = (true, false);
         while !cursor.passes(b'}') {
@@ -203,8 +212,8 @@ impl Reading<'_, '_> {
         let stays = is_head || member.is_some() || schema.preserves || !matches!(mode, Mode::Known(_));
         let default = match member {
             Some(Some(of_member)) if cursor.peek() == Some(b'n') && !of_member.nullable => match (of_member.default.as_deref(), mode) {
-                (Some(default), _) => Some((of_member, default)),
-                (None, Mode::Default(_)) => None,
+                (Some(default), _) if self.sets => Some((of_member, default)),
+                (Some(_), _) | (None, Mode::Default(_)) => None,
                 (None, _) => return cursor.value().map(drop),
             },
             _ => None,

@@ -130,8 +130,7 @@ proptest! {
 
 #[test]
 fn a_reader_must_know_what_was_written() {
-    let (a, b) =
-        (json!({"type": "object", "properties": {"a": {"type": "string"}}}), json!({"type": "object", "properties": {"b": {}}}));
+    let (a, b) = (json!({"type": "object", "properties": {"a": {"type": "string"}}}), json!({"type": "object", "properties": {"b": {}}}));
     let both = json!({"properties": {"a": {"type": "integer"}, "b": {}}});
     keeps(a.clone(), a.clone(), true);
     keeps(both.clone(), a.clone(), true);
@@ -225,6 +224,16 @@ proptest! {
         }
     }
 
+    #[test]
+    fn what_is_pruned_is_what_the_tree_becomes(schema in schema(), value in value().prop_filter("an object", Value::is_object)) {
+        let schema = Structural::of_root(&schema.to_string()).expect("a schema");
+        let mut pruned = value.clone();
+        schema.prune(&mut pruned);
+        let mut out = b"{".to_vec();
+        prop_assert_eq!(schema.prune_tail_into(&value.to_string()[1..], &mut out), Ok(()));
+        prop_assert_eq!(String::from_utf8(out).expect("UTF-8"), pruned.to_string());
+    }
+
     /// Nothing that is not JSON makes it panic, or write half of something.
     #[test]
     fn any_text_may_be_read(schema in schema(), text in r#"\{["{}\[\],:\\a1n ]{0,12}\}?"#) {
@@ -240,8 +249,13 @@ proptest! {
 fn only_sorted_texts_are_read() {
     let schema = root(&json!({"properties": {"Z": {"default": 1}, "spec": {"properties": {"a": {}, "b": {"default": "<"}}}}}));
     let shown = r#"{"apiVersion":"g/v1","Z":1,"kind":"K","metadata":{ "z":1,"a":[]},"spec":{"a":1.50,"b":"\u003c"}}"#;
-    assert_eq!(read(&schema, r#"{"apiVersion":"g/v1","kind":"K","metadata":{ "z":1,"a":[]},"spec":{"a":1.50,"c":1}}"#).as_deref(), Ok(shown));
-    for text in [r#"{"spec":{"b":1,"a":1}}"#, r#"{"spec":{"a":1,"a":1}}"#, r#"{"spec": {}}"#, r#"{"spec":{}}x"#, r#"{"spec":{"a":}}"#, "{", "[]"] {
+    assert_eq!(
+        read(&schema, r#"{"apiVersion":"g/v1","kind":"K","metadata":{ "z":1,"a":[]},"spec":{"a":1.50,"c":1}}"#).as_deref(),
+        Ok(shown)
+    );
+    for text in
+        [r#"{"spec":{"b":1,"a":1}}"#, r#"{"spec":{"a":1,"a":1}}"#, r#"{"spec": {}}"#, r#"{"spec":{}}x"#, r#"{"spec":{"a":}}"#, "{", "[]"]
+    {
         assert_eq!(read(&schema, text), Err(Unread::Irregular), "{text}");
     }
     assert_eq!(read(&schema, r#"{"spec":{"\u0061":1}}"#).as_deref(), Ok(r#"{"Z":1,"spec":{"\u0061":1,"b":"\u003c"}}"#));
