@@ -135,10 +135,11 @@ impl Opened {
 pub(super) async fn measure(sizes: impl Fn() -> Size + Send, metrics: Arc<Metrics>) {
     let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     loop {
-        let Size { file, in_use, quota } = sizes();
+        let Size { file, in_use, quota, memory } = sizes();
         metrics.store_size.set(number(file));
         metrics.store_free.set(number(file.saturating_sub(in_use)));
         metrics.store_quota.set(number(quota));
+        metrics.store_memory.set(number(memory));
         tokio::time::sleep(SIZE_LOOK).await;
     }
 }

@@ -41,6 +41,8 @@ pub struct Structural {
     embedded: bool,
     /// A value may get defaults inside of it.
     fills: bool,
+    /// Bytes that it takes with all below it.
+    weight: u32,
 }
 
 /// A schema as it is read.
@@ -101,7 +103,7 @@ impl<'de> Deserialize<'de> for Additional {
 }
 
 /// What says nothing that matters here: `{"type": "string"}`.
-static LEAF: LazyLock<Structural> = LazyLock::new(Structural::default);
+static LEAF: LazyLock<Structural> = LazyLock::new(|| Structural::default().indexed());
 
 fn properties<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Properties, D::Error> {
     let properties = BTreeMap::<Box<str>, Structural>::deserialize(deserializer)?;
@@ -136,7 +138,31 @@ impl Structural {
         let additional = self.additional.iter().any(|additional| matches!(&**additional, Additional::Like(schema) if may_fill(schema)));
         self.fills =
             additional || self.items.iter().any(|schema| may_fill(schema)) || self.own_properties().any(|(_, schema)| may_fill(schema));
+        self.weight = u32::try_from(self.weigh()).unwrap_or(u32::MAX);
         self
+    }
+
+    fn weigh(&self) -> usize {
+        let property = |(name, schema): &(Box<str>, Option<Box<Self>>)| name.len() + schema.as_ref().map_or(0, |schema| schema.weight());
+        let additional = match self.additional.as_deref() {
+            Some(Additional::Like(schema)) => schema.weight(),
+            Some(Additional::Any) => size_of::<Additional>(),
+            None => 0,
+        };
+        let default = self.default.as_ref().map_or(0, |default| size_of::<DefaultValue>() + default.text.len());
+        size_of::<Self>()
+            + size_of_val(&*self.properties)
+            + self.properties.iter().map(property).sum::<usize>()
+            + size_of_val(&*self.defaulted)
+            + self.items.as_ref().map_or(0, |schema| schema.weight())
+            + additional
+            + default
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.weight as usize
     }
 
     /// Prunes, and sets defaults.

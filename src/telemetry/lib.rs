@@ -86,6 +86,8 @@ pub struct Metrics {
     pub store_free: IntGauge,
     /// `watchcache_store_quota_bytes`: `--quota-backend-bytes`, 0 when there is none.
     pub store_quota: IntGauge,
+    /// `watchcache_store_memory_bytes`: what of the embedded store may be in memory.
+    pub store_memory: IntGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
@@ -246,6 +248,10 @@ impl Metrics {
             "watchcache_store_quota_bytes",
             "Bytes of changes above which the embedded store takes no more, 0 without such a limit.",
         ));
+        let store_memory = catalogue.add(gauge(
+            "watchcache_store_memory_bytes",
+            "Bytes of pages and of recent changes that the embedded store has in memory at most.",
+        ));
         let blocks = catalogue.counter(
             "watchcache_list_blocks_total",
             "Pieces of lists in gzip: shared were kept from before, compressed had to be made. If lists repeat and few are shared, raise --compressed-lists-bytes-limit.",
@@ -332,6 +338,7 @@ impl Metrics {
             store_size,
             store_free,
             store_quota,
+            store_memory,
             blocks_shared,
             blocks_compressed,
             head_bytes,

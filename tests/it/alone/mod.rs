@@ -27,6 +27,7 @@ mod large;
 mod legacy;
 mod memory;
 mod metrics;
+mod multiplied;
 mod newcomers;
 mod odd;
 mod refusals;
