@@ -12,7 +12,7 @@ use crate::{
 
 /// Why an object does not get its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("Request entity too large: defaults would add more than {DEFAULTED_BYTES_MAX} bytes to the object")]
+#[error("defaults would add more than {DEFAULTED_BYTES_MAX} bytes to the object")]
 pub struct TooManyDefaults;
 
 impl Schema {

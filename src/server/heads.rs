@@ -48,13 +48,9 @@ const WAITING_MAX: usize = 6 << 10;
 /// How long a request waits until it is asked about.
 const WAITING_TIME: Duration = Duration::from_secs(10);
 
-/// What a place in a map of headers takes, whether it is used or not: an entry, and its part of the index.
+/// What a place in a map of headers takes, used or not; a further value of a header, with the room for another; and a text besides itself.
 const PLACE_BYTES: usize = 112;
-
-/// What a further value of a header takes, and the room for as many again.
 const MORE_BYTES: usize = 2 * 72;
-
-/// What a text takes besides itself, where it lies by itself.
 const TEXT_BYTES: usize = 16;
 
 /// A head up to this size is left as it is: to look for what nobody needs would cost more.
@@ -414,8 +410,7 @@ mod tests {
     /// One whose head counts so many bytes.
     fn request(bytes: usize) -> Request<()> {
         let with = |value: usize| Request::get("/").header("x", "v".repeat(value)).body(()).expect("a request");
-        let empty = with(0);
-        with(bytes - bytes_of(empty.uri(), empty.headers()))
+        with(bytes - bytes_of(with(0).uri(), with(0).headers()))
     }
 
     /// 128 MiB were counted, and 340 taken: the map of many short headers is three times as large as their texts with 128 bytes each.
@@ -426,7 +421,6 @@ mod tests {
             headers.append(HeaderName::try_from(format!("x-{nth}")).expect("a name"), HeaderValue::from_static("v"));
             assert!(bytes_of(&Uri::default(), &headers) >= headers.capacity() * PLACE_BYTES + headers.len() * 2 * TEXT_BYTES);
         }
-        // An entry of the map, at the least: hash, name, value, links.
         assert!(PLACE_BYTES >= size_of::<HeaderName>() + size_of::<HeaderValue>() + 4 * size_of::<usize>());
         let names = bytes_of(&Uri::default(), &headers);
         (0..1_000).for_each(|_| _ = headers.append(COOKIE, HeaderValue::from_static("v")));

@@ -1,3 +1,5 @@
+//! Values of custom resources that are made servable: their heads, metadata, defaults.
+
 use super::*;
 use crate::Encoder;
 

@@ -1,3 +1,5 @@
+//! What schemas do to values, by their text and by their trees.
+
 use proptest::prelude::*;
 use serde_json::json;
 
