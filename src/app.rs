@@ -289,6 +289,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| is_asked);
     let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
     let chunks = Arc::new(ChunkCache::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
+    tokio::spawn(memory::give_back());
     tokio::spawn(memory::forget(chunks.clone()));
     if let Some(budget) = config.memory.budget {
         metrics.memory_budget.set(i64::try_from(budget).unwrap_or(i64::MAX));

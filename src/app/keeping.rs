@@ -135,9 +135,10 @@ impl Opened {
 /// Has the metrics say what the store takes on disk, each time that they are asked for.
 pub(super) fn measure(sizes: impl Fn() -> Size + Send + Sync + 'static, metrics: &Metrics) {
     metrics.sample(move |metrics| {
-        let Size { file, in_use, quota } = sizes();
+        let Size { file, in_use, quota, memory } = sizes();
         metrics.store_size.set_bytes(file);
         metrics.store_free.set_bytes(file.saturating_sub(in_use));
         metrics.store_quota.set_bytes(quota);
+        metrics.store_memory.set_bytes(memory);
     });
 }

@@ -4,6 +4,7 @@
 //! Knows how much memory the process has, not who has it.
 
 use std::{
+    hint::black_box,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,6 +17,12 @@ use telemetry::{Metrics, resident_bytes};
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the allocator looks for free pages: as long as it keeps them.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
+
+/// So many bytes have pages of their own, which nobody touches here.
+const PAGE_BYTES: usize = 8 << 20;
 
 /// After something was given up, before the next thing is: what is freed comes back to the system within a second or two (decision 0018).
 const MORE_AFTER: Duration = Duration::from_secs(3);
@@ -80,6 +87,15 @@ pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, chunks: 
             tracing::warn!(resident, budget, "--memory-budget is less than what must be kept: objects, watches, answers under way");
         }
         was_over = is_over;
+    }
+}
+
+/// Makes the allocator look for pages to give back to the system, until the process ends. It looks when a page becomes free, and gives back what has been free for a second:
+/// after a burst nothing else may be freed for hours.
+pub(super) async fn give_back() {
+    loop {
+        tokio::time::sleep(GIVE_BACK_EVERY).await;
+        drop(black_box(Vec::<u8>::with_capacity(PAGE_BYTES)));
     }
 }
 

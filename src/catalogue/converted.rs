@@ -61,4 +61,10 @@ impl DefinedConversion {
     pub fn schema(&self, api_version: &str) -> Option<Option<&Structural>> {
         self.versions.iter().find(|(known, _)| known == api_version).map(|(_, schema)| schema.as_deref())
     }
+
+    /// The same, to be kept.
+    #[must_use]
+    pub fn shared_schema(&self, api_version: &str) -> Option<&Arc<Structural>> {
+        self.versions.iter().find(|(known, _)| known == api_version)?.1.as_ref()
+    }
 }

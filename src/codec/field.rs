@@ -3,9 +3,13 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
 use super::members::Members;
 use model::{FieldPath, Text};
+
+/// From so many bytes on the digest of a value is kept.
+const VALUE_BYTES_MAX: usize = 1 << 10;
 
 /// Every path the fields read, in the order in which [`rendered`] takes what was found there.
 pub(crate) fn paths(fields: &[FieldPath]) -> Vec<&[String]> {
@@ -25,7 +29,19 @@ fn add<'s>(field: &'s FieldPath, paths: &mut Vec<&'s [String]>) {
 /// The values of the fields; `found` has one JSON text for each path of [`paths`].
 pub(crate) fn rendered<'a>(fields: &[FieldPath], found: &[Option<&'a str>]) -> Vec<Cow<'a, str>> {
     let mut found = found.iter().copied();
-    fields.iter().map(|field| one(field, &mut found)).collect()
+    fields.iter().map(|field| compared(one(field, &mut found))).collect()
+}
+
+/// A value of a field as it is kept and compared: a long one as its digest, for a selector asks only whether two are equal. A default of a megabyte would be kept with every object.
+#[must_use]
+pub fn compared(value: Cow<'_, str>) -> Cow<'_, str> {
+    if value.len() <= VALUE_BYTES_MAX {
+        return value;
+    }
+    let digest = Sha256::digest(value.as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    // No text of a selector has it, and no sane one of an object.
+    Cow::Owned(format!("\0{hex}"))
 }
 
 fn one<'a>(field: &FieldPath, found: &mut impl Iterator<Item = Option<&'a str>>) -> Cow<'a, str> {

@@ -14,10 +14,14 @@ use super::{
 };
 use go::indent;
 use go::quote::quoted;
-use model::{Broken, ManagedFields, Object, Parts, Revision, Shape, Storage, Structural, shard::hash};
+use model::{Broken, DEFAULTED_BYTES_MAX, ManagedFields, Object, Parts, Revision, Shape, Storage, Structural, Unread, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
+
+/// How many times as large as what is stored an object may be kept, with the defaults that it gets when it is read. A larger one is kept as it is stored, and gets them each time
+/// that it is shown.
+const GROWTH_MAX: usize = 2;
 
 /// Makes the value of `key`, written at `revision`, servable. `prefix_len`: bytes of the key before the namespace or name
 /// (`/registry/configmaps/`).
@@ -29,7 +33,7 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 ///
 /// # Errors
 /// [`Broken`] with what was found and what to do: encrypted, neither valid JSON nor valid protobuf, another kind or apiVersion than the shape has, a key
-/// with too few or too many parts; a field that no minor has whose schema is here.
+/// with too few or too many parts; a field that no minor has whose schema is here; defaults that would add more than [`DEFAULTED_BYTES_MAX`].
 pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
     let made = place(storage.namespaced, prefix_len, &key).and_then(|place| made(storage, place, value, revision));
     match made {
@@ -37,6 +41,49 @@ pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], re
         Ok((object, Some(why))) => Err(Broken { key, revision, why, known_part: Some(Arc::new(object)) }),
         Err(why) => Err(Broken { key, revision, why, known_part: None }),
     }
+}
+
+/// How an object of another version is made of what is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Remade<'s> {
+    /// What is stored, under the other `apiVersion`, as JSON.
+    pub stored: &'s str,
+    /// What sets its defaults.
+    pub schema: &'s Arc<Structural>,
+    /// What the other version knows.
+    pub pruned_by: Option<&'s Arc<Structural>>,
+}
+
+/// Makes an object of another version servable, as `value` has it, like [`ingest`]: kept as it is stored if it would be much larger.
+///
+/// # Errors
+/// See [`ingest`].
+pub fn ingest_remade(
+    (storage, prefix_len): (&Storage, usize),
+    key: Bytes,
+    (value, remade): (&[u8], Remade<'_>),
+    revision: Revision,
+) -> Result<Object, Broken> {
+    if value.len() > remade.stored.len().saturating_mul(GROWTH_MAX)
+        && let Shape::Custom { kind, api_versions, .. } = &storage.shape
+        && let Ok(place) = place(storage.namespaced, prefix_len, &key)
+        && let Ok(shown) = std::str::from_utf8(value.trim_ascii_end())
+        && let Some(text) = regular(remade.stored, remade.schema)
+    {
+        let paths = field::paths(&storage.fields);
+        let spliced = spliced((&text, Some(shown)), Head::Custom { kind, api_versions }, storage, &paths, place, revision);
+        if let Ok(Some(object)) = spliced
+            && let Some(object) = object.condense(remade.schema.clone(), remade.pruned_by.cloned())
+        {
+            return Ok(object);
+        }
+    }
+    ingest(storage, prefix_len, key, value, revision)
+}
+
+/// A text from which a schema can make another.
+fn regular<'t>(text: &'t str, schema: &Structural) -> Option<Cow<'t, str>> {
+    shown(text, schema).ok().flatten().map(|(text, _)| text).filter(|text| is_one_line(text))
 }
 
 /// Where an object is.
@@ -68,16 +115,19 @@ fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Re
 
 fn object(storage: &Storage, key: Key<'_>, text: &str, revision: Revision) -> Result<Object, String> {
     let paths = field::paths(&storage.fields);
-    let splice = |text: &str, head: Head<'_>| spliced(text, head, storage, &paths, key, revision);
+    let splice = |text: &str, head: Head<'_>, shown: Option<&str>| spliced((text, shown), head, storage, &paths, key, revision);
+    let whole = |text: &str, head: Head<'_>| splice(text, head, None);
     match &storage.shape {
         Shape::BuiltIn { kind, api_version } => {
             let head = Head::BuiltIn { kind, api_version };
-            shaped(&defaults::applied(kind, text), head, splice)
+            shaped(&defaults::applied(kind, text), head, whole)
         }
         Shape::Custom { kind, api_versions, schema } => {
             let head = Head::Custom { kind, api_versions };
-            let fitting = schema.as_deref().and_then(|schema| fitted(text, schema));
-            shaped(fitting.as_deref().unwrap_or(text), head, splice)
+            match schema.as_ref().filter(|schema| !schema.fits(text)) {
+                None => shaped(text, head, whole),
+                Some(schema) => defaulted(text, schema, head, splice),
+            }
         }
         Shape::Definition => {
             let [kind, api_version] = DEFINITION;
@@ -86,20 +136,80 @@ fn object(storage: &Storage, key: Key<'_>, text: &str, revision: Revision) -> Re
                 None => Cow::Borrowed(text),
             };
             let head = Head::BuiltIn { kind, api_version };
-            shaped(&text, head, splice)
+            shaped(&text, head, whole)
         }
     }
 }
 
-/// The value as the schema of its definition now has it, when that is another one. What is no object is told of later.
-fn fitted(text: &str, schema: &Structural) -> Option<String> {
-    if schema.fits(text) {
-        return None;
+/// A custom resource as the schema of its definition now has it, which is another one than is stored.
+fn defaulted(
+    text: &str,
+    schema: &Arc<Structural>,
+    head: Head<'_>,
+    splice: impl Fn(&str, Head<'_>, Option<&str>) -> Result<Option<Object>, String>,
+) -> Result<Object, String> {
+    // What is no object is told of later.
+    let Some((text, shown)) = shown(text, schema)? else { return shaped(text, head, |text, head| splice(text, head, None)) };
+    if shown.len() <= text.len().saturating_mul(GROWTH_MAX) {
+        return shaped(&shown, head, |text, head| splice(text, head, None));
     }
-    let mut value: Value = serde_json::from_str(text).ok()?;
-    schema.apply(&mut value);
+    condensed(&text, &shown, schema, head, splice)
+}
+
+/// The object as it is stored, which gets its defaults each time that it is shown.
+fn condensed(
+    text: &str,
+    shown: &str,
+    schema: &Arc<Structural>,
+    head: Head<'_>,
+    splice: impl Fn(&str, Head<'_>, Option<&str>) -> Result<Option<Object>, String>,
+) -> Result<Object, String> {
+    let spliced = |text: &str, shown: &str| {
+        let object = if is_one_line(text) { splice(text, head, Some(shown))? } else { None };
+        Ok::<_, String>(object.and_then(|object| object.condense(schema.clone(), None)))
+    };
+    if let Some(object) = spliced(text, shown)? {
+        return Ok(object);
+    }
+    let text = rewritten(text, head)?;
+    let (text, shown) = self::shown(&text, schema)?.ok_or(NO_PLACE)?;
+    spliced(&text, &shown)?.ok_or_else(|| NO_PLACE.to_owned())
+}
+
+/// Returns a custom resource as a schema has it, behind the text that it was made of; `None` of what is no object.
+///
+/// # Errors
+/// Its defaults would add more than [`DEFAULTED_BYTES_MAX`].
+pub fn shown<'t>(text: &'t str, schema: &Structural) -> Result<Option<(Cow<'t, str>, String)>, String> {
+    let made = |text: &str| {
+        let mut shown = Vec::with_capacity(text.len() * GROWTH_MAX);
+        schema.read_into(text.trim_ascii_end(), &mut shown)?;
+        String::from_utf8(shown).map_err(|_| Unread::Irregular)
+    };
+    let too_large = || {
+        format!(
+            "the defaults of its definition would add more than {DEFAULTED_BYTES_MAX} bytes to it: make the defaults smaller, or delete the object"
+        )
+    };
+    match made(text) {
+        Ok(shown) => return Ok(Some((Cow::Borrowed(text), shown))),
+        Err(Unread::TooLarge) => return Err(too_large()),
+        Err(Unread::Irregular) => {}
+    }
+    let Some(sorted) = sorted(text) else { return Ok(None) };
+    match made(&sorted) {
+        Ok(shown) => Ok(Some((Cow::Owned(sorted), shown))),
+        Err(Unread::TooLarge) => Err(too_large()),
+        Err(Unread::Irregular) => Ok(None),
+    }
+}
+
+fn sorted(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
     String::from_utf8(encode::custom_order(value.as_object()?)).ok()
 }
+
+const NO_PLACE: &str = "not a Kubernetes object: it has no place for resourceVersion";
 
 /// The value as JSON, unless it is of a form we do not serve; and what of it is not in the JSON.
 fn readable(value: &[u8]) -> Result<(Cow<'_, str>, Option<String>), String> {
@@ -203,9 +313,9 @@ impl Head<'_> {
 
 /// Splices the value as it is when it is canonical; else without whitespace; else re-encoded in canonical order.
 fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<Option<Object>, String>) -> Result<Object, String> {
-    // A line break would end a watch frame early.
-    let one_line = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none();
-    if one_line && let Some(object) = splice(text, head)? {
+    if is_one_line(text)
+        && let Some(object) = splice(text, head)?
+    {
         return Ok(object);
     }
     serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| invalid(&e))?;
@@ -213,7 +323,12 @@ fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<
     if let Some(object) = splice(&dense, head)? {
         return Ok(object);
     }
-    splice(&rewritten(&dense, head)?, head)?.ok_or_else(|| "not a Kubernetes object: it has no place for resourceVersion".to_owned())
+    splice(&rewritten(&dense, head)?, head)?.ok_or_else(|| NO_PLACE.to_owned())
+}
+
+/// A line break would end a watch frame early.
+fn is_one_line(text: &str) -> bool {
+    memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none()
 }
 
 /// The value in canonical order, by way of a tree.
@@ -238,9 +353,9 @@ fn rewritten(text: &str, head: Head<'_>) -> Result<String, String> {
     String::from_utf8(written).map_err(|_| "not UTF-8".to_owned())
 }
 
-/// One pass; `None` when the value is not canonical.
+/// One pass; `None` when the value is not canonical. With the text as which it is shown, if that is another one: fields are those of that.
 fn spliced(
-    text: &str,
+    (text, shown): (&str, Option<&str>),
     head: Head<'_>,
     storage: &Storage,
     paths: &[&[String]],
@@ -261,14 +376,19 @@ fn spliced(
         let found = scan.kind.as_ref().map_or("", |found| &*found.0);
         return Err(wrong_kind(found, kind));
     }
+    let shown_scan = match shown.filter(|_| !paths.is_empty()) {
+        Some(shown) => Some(scan::scan(shown, head.order(), paths).map_err(|e| invalid(&e))?),
+        None => None,
+    };
     let head_at = match head {
         Head::BuiltIn { .. } => 0,
-        Head::Custom { .. } => before_head(text, head_len)?,
+        Head::Custom { .. } => before_head(shown.unwrap_or(text), head_len)?,
     };
     let Tail { tail, rv_at, managed_end, managed_fields } = tail(text, head_len, &scan, revision)?;
     let Scan { uid, labels, found, .. } = scan;
     let uid_hash = hash(uid.as_ref().map_or("", |uid| &uid.0));
     let (Key { key, scope_at, name_at }, tail) = (key, &tail[..]);
+    let found = shown_scan.map_or(found, |scan| scan.found);
     let (labels, fields) = (&labels.into(), &field::rendered(&storage.fields, &found)[..]);
     Ok(Some(Object::new(Parts {
         key,
@@ -381,83 +501,4 @@ pub fn test_config_map(name: &str, revision: u64, data: &str) -> std::sync::Arc<
 }
 
 #[cfg(test)]
-mod early_tests {
-    use super::*;
-    use crate::Encoder;
-
-    #[test]
-    fn members_before_api_version_come_first() {
-        let storage = things();
-        let stored = br#"{"Z":1,"aa":{"b":"c"},"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","uid":"u"}}"#;
-        let key = Bytes::from_static(b"/registry/ex.io/things/t");
-        let object = ingest(&storage, "/registry/ex.io/things/".len(), key, stored, Revision(7)).expect("a custom resource");
-        let mut body = Vec::new();
-        Encoder::custom("ex.io/v2", "Thing", "ThingList").object_into(&object, &mut body);
-        let want =
-            r#"{"Z":1,"aa":{"b":"c"},"apiVersion":"ex.io/v2","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"}}"#;
-        assert_eq!(String::from_utf8_lossy(&body), want);
-    }
-
-    /// However the value is written, its uid is hashed as text.
-    #[test]
-    fn the_uid_is_hashed_once() {
-        let hashed = |metadata: &str| {
-            let stored = format!(r#"{{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{{"name":"t"{metadata}}}}}"#);
-            let key = Bytes::from_static(b"/registry/ex.io/things/t");
-            let made = ingest(&things(), "/registry/ex.io/things/".len(), key, stored.as_bytes(), Revision(7));
-            made.expect("a custom resource").uid_hash
-        };
-        let uid = hash("1797abea-ee19-4d36-ba63-639a7d45e51e");
-        assert_eq!(uid, 0xfc60_b18d_c809_79ce, "as the real server hashes it");
-        assert_eq!(hashed(r#","uid":"1797abea-ee19-4d36-ba63-639a7d45e51e""#), uid);
-        assert_eq!(hashed(",\n \"uid\": \"1797abea\\u002dee19-4d36-ba63-639a7d45e51e\", \"labels\": {\"uid\": \"x\"}"), uid);
-        for none in ["", r#","uid":null"#, r#","uid":7"#] {
-            assert_eq!(hashed(none), hash(""), "{none}");
-        }
-    }
-
-    /// It made the whole resource unreadable, until somebody mended the value in etcd.
-    #[test]
-    fn metadata_of_a_custom_resource_that_is_none_is_left_out() {
-        let stored = br#"{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"labels":{"a":1,"b":"c"},"name":"t","new":true,"uid":"u"},"spec":{"x":1}}"#;
-        let key = Bytes::from_static(b"/registry/ex.io/things/t");
-        let object = ingest(&things(), "/registry/ex.io/things/".len(), key, stored, Revision(7)).expect("a custom resource");
-        let mut body = Vec::new();
-        Encoder::custom("ex.io/v1", "Thing", "ThingList").object_into(&object, &mut body);
-        let want = r#"{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"},"spec":{"x":1}}"#;
-        assert_eq!(String::from_utf8_lossy(&body), want);
-        assert_eq!(object.labels().len(), 0);
-    }
-
-    #[test]
-    fn a_custom_resource_is_as_the_schema_has_it_now() {
-        let schema = r#"{"properties":{"spec":{"properties":{"a":{},"size":{"default":3}}}}}"#;
-        let schema = Some(std::sync::Arc::new(Structural::of_root(schema).expect("a schema")));
-        let Shape::Custom { kind, api_versions, .. } = things().shape else { unreachable!("a custom shape") };
-        let storage = Storage { shape: Shape::Custom { kind, api_versions, schema }, ..things() };
-        let shown = |spec: &str| {
-            let stored = format!(r#"{{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{{"name":"t","uid":"u"}},"spec":{spec}}}"#);
-            let object = ingest(
-                &storage,
-                "/registry/ex.io/things/".len(),
-                Bytes::from_static(b"/registry/ex.io/things/t"),
-                stored.as_bytes(),
-                Revision(7),
-            );
-            String::from_utf8_lossy(object.expect("it is shown").own_tail()).split_once(r#""spec":"#).expect("a spec").1.to_owned()
-        };
-        assert_eq!(shown(r#"{"size":4,"a":1.50}"#), r#"{"size":4,"a":1.50}}"#, "what fits is shown as it is stored");
-        assert_eq!(shown(r#"{"a":1,"b":2}"#), r#"{"a":1,"size":3}}"#);
-    }
-
-    fn things() -> Storage {
-        Storage {
-            id: "ex.io/things".into(),
-            group: "ex.io".into(),
-            resource: "things".into(),
-            namespaced: false,
-            shape: Shape::Custom { kind: "Thing".into(), api_versions: vec!["ex.io/v1".into()], schema: None },
-            fields: Vec::new(),
-        }
-    }
-}
+mod tests;

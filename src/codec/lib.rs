@@ -52,6 +52,7 @@ pub use autoscaler_v1::drop_carriers;
 pub use chunk_cache::ChunkCache;
 pub use document::Document;
 pub use encoder::Encoder;
+pub use field::compared;
 pub use gzip_list::{GzipList, Wrote};
 pub use ingest::ingest;
 pub use list_manifest::{CachedList, ListKey};

@@ -15,7 +15,11 @@ use super::{
     webhook::{CALLS_AT_ONCE, Caller},
 };
 use catalogue::{DefinedConversion, Served};
-use codec::{Encoder, ingest::ingest, stored};
+use codec::{
+    Encoder,
+    ingest::{self, Remade, ingest, ingest_remade},
+    stored,
+};
 use telemetry::ConversionFailure;
 
 /// Objects of one call.
@@ -165,7 +169,7 @@ impl Converter {
             working(bytes, || {
                 for (at, mut tree) in places.iter().zip(trees) {
                     self.prune(&mut tree, &self.shown_as);
-                    made[*at] = Some(self.object(&objects[*at], &tree)?);
+                    made[*at] = Some(self.object((&objects[*at], from), &tree)?);
                 }
                 Ok(())
             })?;
@@ -181,14 +185,12 @@ impl Converter {
         };
         let mut json = Vec::with_capacity(object.tail_len() + 64);
         encoder.object_into(object, &mut json);
-        let unread = |error: serde_json::Error| ConversionError::Failed(format!("{}: {error}", String::from_utf8_lossy(object.key())));
-        let mut tree: Value = serde_json::from_slice(&json).map_err(unread)?;
+        let failed = |why: &dyn std::fmt::Display| ConversionError::Failed(format!("{}: {why}", String::from_utf8_lossy(object.key())));
+        let json = String::from_utf8(json).map_err(|error| failed(&error))?;
         // Where all values are of one version, they fit its schema since they were read.
-        if let Some(schema) = schema.filter(|_| self.conversion.version_field.is_some())
-            && !schema.fits(&String::from_utf8_lossy(&json))
-        {
-            schema.apply(&mut tree);
-        }
+        let schema = schema.filter(|schema| self.conversion.version_field.is_some() && !schema.fits(&json));
+        let shown = schema.map_or(Ok(None), |schema| ingest::shown(&json, schema)).map_err(|why| failed(&why))?;
+        let mut tree: Value = serde_json::from_str(shown.as_ref().map_or(&json, |(_, shown)| shown)).map_err(|error| failed(&error))?;
         if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }
@@ -196,11 +198,22 @@ impl Converter {
     }
 
     /// The object of a tree in the version that is shown.
-    fn object(&self, stored_object: &Object, tree: &Value) -> Result<Arc<Object>, ConversionError> {
+    fn object(&self, (stored_object, from): (&Object, &str), tree: &Value) -> Result<Arc<Object>, ConversionError> {
         let members = tree.as_object().ok_or_else(|| ConversionError::Failed("the converted object is none".to_owned()))?;
-        let value = stored::encode(&self.conversion.shown, &self.shown_as, members);
+        let (shown, revision) = (&self.conversion.shown, stored_object.revision);
+        let value = stored::encode(shown, &self.shown_as, members);
         let key = bytes::Bytes::copy_from_slice(stored_object.key());
-        let made = ingest(&self.conversion.shown, self.prefix_len, key, &value, stored_object.revision);
+        let made = match self.conversion.shared_schema(from).filter(|_| self.caller.is_none() || from == self.shown_as) {
+            None => ingest(shown, self.prefix_len, key, &value, revision),
+            // Nothing but the schemas has made it.
+            Some(schema) => {
+                let mut text = format!("{{\"apiVersion\":\"{}\",", self.shown_as).into_bytes();
+                stored_object.stored_tail_into(revision, &mut text);
+                let pruned_by = self.conversion.shared_schema(&self.shown_as);
+                let remade = Remade { stored: &String::from_utf8_lossy(&text), schema, pruned_by };
+                ingest_remade((shown, self.prefix_len), key, (&value, remade), revision)
+            }
+        };
         made.map(Arc::new).map_err(|broken| ConversionError::Failed(format!("{}: {}", String::from_utf8_lossy(&broken.key), broken.why)))
     }
 

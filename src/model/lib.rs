@@ -30,5 +30,5 @@ pub use object::{test_object, test_object_of, test_object_with, test_object_with
 pub use range::KeyRange;
 pub use resource::{FieldPath, Included, PrinterColumn, ResourceId, Shape, Storage};
 pub use revision::{Epoch, Revision};
-pub use structural::Structural;
+pub use structural::{DEFAULTED_BYTES_MAX, Structural, Unread, tree_bytes};
 pub use text::Text;

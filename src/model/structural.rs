@@ -2,6 +2,11 @@
 //! default and are missing get it (spec api-surface §11.3). A definition may change when its objects are long written.
 //!
 //! [`Structural::fits`] looks at the text alone: nearly every object was written under the schema that its definition still has, and needs nothing.
+//! What other objects are read as is written from text to text (`read`), within a limit: defaults may make megabytes of a few bytes.
+
+mod cursor;
+mod defaults;
+mod read;
 
 use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
@@ -12,27 +17,57 @@ use serde::{
 use serde_json::Value;
 
 use super::Text;
+use defaults::DefaultValue;
+pub use defaults::tree_bytes;
+pub use read::{DEFAULTED_BYTES_MAX, Unread};
 
 /// Members that every whole object has. A schema has hardly a say in them (spec api-surface §11.1), so they are left alone.
 const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// As much of an OpenAPI v3 schema as pruning and defaulting need. Read from the schema's JSON; a schema has tens of thousands of nodes at most (1.5 MiB).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(from = "Raw")]
 pub struct Structural {
     /// Sorted by name; none where nothing is said that matters here.
+    properties: Properties,
+    /// Those that have defaults, by their places.
+    defaulted: Box<[u32]>,
+    additional: Option<Box<Additional>>,
+    items: Option<Box<Structural>>,
+    default: Option<Box<DefaultValue>>,
+    nullable: bool,
+    preserves: bool,
+    /// True of the root.
+    embedded: bool,
+    /// A value may get defaults inside of it.
+    fills: bool,
+    /// Bytes that it takes with all below it.
+    weight: u32,
+}
+
+/// A schema as it is read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Raw {
     #[serde(deserialize_with = "properties")]
     properties: Properties,
     #[serde(rename = "additionalProperties")]
     additional: Option<Box<Additional>>,
     items: Option<Box<Structural>>,
-    default: Option<Box<Value>>,
+    default: Option<Box<DefaultValue>>,
     nullable: bool,
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     preserves: bool,
-    /// True of the root.
     #[serde(rename = "x-kubernetes-embedded-resource")]
     embedded: bool,
+}
+
+impl From<Raw> for Structural {
+    fn from(raw: Raw) -> Self {
+        let Raw { properties, additional, items, default, nullable, preserves, embedded } = raw;
+        let schema = Self { properties, additional, items, default, nullable, preserves, embedded, ..Self::default() };
+        schema.indexed()
+    }
 }
 
 type Properties = Box<[(Box<str>, Option<Box<Structural>>)]>;
@@ -68,7 +103,7 @@ impl<'de> Deserialize<'de> for Additional {
 }
 
 /// What says nothing that matters here: `{"type": "string"}`.
-static LEAF: LazyLock<Structural> = LazyLock::new(Structural::default);
+static LEAF: LazyLock<Structural> = LazyLock::new(|| Structural::default().indexed());
 
 fn properties<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Properties, D::Error> {
     let properties = BTreeMap::<Box<str>, Structural>::deserialize(deserializer)?;
@@ -81,7 +116,8 @@ impl Structural {
     /// # Errors
     /// It is no schema, or nested too deep.
     pub fn of_root(schema: &str) -> Result<Self, serde_json::Error> {
-        Ok(Self { embedded: true, ..serde_json::from_str(schema)? })
+        let schema = Self { embedded: true, ..serde_json::from_str(schema)? };
+        Ok(schema.indexed())
     }
 
     /// Whether [`Self::apply`] would leave the object as it is. Of what is no JSON, or nested too deep, it says no.
@@ -91,8 +127,47 @@ impl Structural {
         Walk { schema: Some(self), skips: self.preserves }.deserialize(&mut text).is_ok()
     }
 
+    /// Finds out which of its values get defaults.
+    fn indexed(mut self) -> Self {
+        let is_defaulted = |(_, (name, schema)): &(usize, &(Box<str>, Option<Box<Self>>))| {
+            schema.as_ref().is_some_and(|schema| schema.default.is_some()) && !self.is_head(name)
+        };
+        let defaulted = self.properties.iter().enumerate().filter(is_defaulted).map(|(at, _)| u32::try_from(at).unwrap_or(u32::MAX));
+        self.defaulted = defaulted.collect();
+        let may_fill = |schema: &Self| schema.fills || schema.default.is_some();
+        let additional = self.additional.iter().any(|additional| matches!(&**additional, Additional::Like(schema) if may_fill(schema)));
+        self.fills =
+            additional || self.items.iter().any(|schema| may_fill(schema)) || self.own_properties().any(|(_, schema)| may_fill(schema));
+        self.weight = u32::try_from(self.weigh()).unwrap_or(u32::MAX);
+        self
+    }
+
+    fn weigh(&self) -> usize {
+        let property = |(name, schema): &(Box<str>, Option<Box<Self>>)| name.len() + schema.as_ref().map_or(0, |schema| schema.weight());
+        let additional = match self.additional.as_deref() {
+            Some(Additional::Like(schema)) => schema.weight(),
+            Some(Additional::Any) => size_of::<Additional>(),
+            None => 0,
+        };
+        let default = self.default.as_ref().map_or(0, |default| size_of::<DefaultValue>() + default.text.len());
+        size_of::<Self>()
+            + size_of_val(&*self.properties)
+            + self.properties.iter().map(property).sum::<usize>()
+            + size_of_val(&*self.defaulted)
+            + self.items.as_ref().map_or(0, |schema| schema.weight())
+            + additional
+            + default
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.weight as usize
+    }
+
     /// Prunes, and sets defaults.
-    pub fn apply(&self, object: &mut Value) {
+    #[cfg(test)]
+    fn apply(&self, object: &mut Value) {
         self.prune(object);
         self.set_defaults(object);
     }
@@ -187,16 +262,23 @@ impl Structural {
         value.is_null() && !self.nullable
     }
 
-    fn defaulted(&self) -> impl Iterator<Item = (&str, &Self, &Value)> {
-        self.own_properties().filter_map(|(name, schema)| Some((name, schema, schema.default.as_deref()?)))
+    /// The properties that have defaults, sorted by name.
+    fn defaulted(&self) -> impl Iterator<Item = (&str, &Self, &DefaultValue)> {
+        let property = |at: &u32| {
+            let (name, schema) = self.properties.get(*at as usize)?;
+            let schema = schema.as_deref()?;
+            Some((&**name, schema, schema.default.as_deref()?))
+        };
+        self.defaulted.iter().filter_map(property)
     }
 
+    #[cfg(test)]
     fn set_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(members) => {
                 for (name, schema, default) in self.defaulted() {
                     if members.get(name).is_none_or(|value| schema.is_wrong_null(value)) {
-                        members.insert(name.to_owned(), default.clone());
+                        members.insert(name.to_owned(), default.tree());
                     }
                 }
                 for (name, value) in members.iter_mut() {
@@ -213,9 +295,10 @@ impl Structural {
         }
     }
 
+    #[cfg(test)]
     fn set_default(&self, value: &mut Value) {
         if let (true, Some(default)) = (self.is_wrong_null(value), &self.default) {
-            *value = (**default).clone();
+            *value = default.tree();
         }
         self.set_defaults(value);
     }
@@ -335,7 +418,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 None => return Err(changes()),
             }
         }
-        let missing = self.schema.is_some_and(|schema| schema.defaulted().count() > defaulted);
+        let missing = self.schema.is_some_and(|schema| schema.defaulted.len() > defaulted);
         if missing { Err(changes()) } else { Ok(false) }
     }
 
@@ -375,208 +458,4 @@ impl<'de> Visitor<'de> for Walk<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-
-    fn check(schema: &Value, stored: &Value, shown: &Value) {
-        let schema = Structural::of_root(&schema.to_string()).expect("a schema");
-        let mut applied = stored.clone();
-        schema.apply(&mut applied);
-        assert_eq!(&applied, shown, "{stored}");
-        assert_eq!(schema.fits(&stored.to_string()), stored == shown, "{stored}");
-    }
-
-    fn root(schema: &Value) -> Structural {
-        Structural::of_root(&schema.to_string()).expect("a schema")
-    }
-
-    fn keeps(reader: Value, writer: Value, expect: bool) {
-        assert_eq!(root(&reader).keeps(&root(&writer)), expect, "reader {reader} writer {writer}");
-    }
-
-    #[test]
-    fn what_is_not_known_goes() {
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}, "l": {"type": "array", "items":
-            {"type": "object", "properties": {"x": {}}}}, "m": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": {}}}},
-            "any": {"type": "object", "additionalProperties": true}}}}});
-        let head = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n", "unknown": 1}});
-        let with = |spec: Value| {
-            let mut object = head.clone();
-            object["spec"] = spec;
-            object
-        };
-        check(&schema, &head, &head);
-        check(&schema, &with(json!({"a": "x", "b": 1})), &with(json!({"a": "x"})));
-        check(&schema, &with(json!({"l": [{"x": {"deep": 1}}, {"y": 2}, 3, null]})), &with(json!({"l": [{"x": {}}, {}, 3, null]})));
-        check(&schema, &with(json!({"m": {"k": {"x": 1}}})), &with(json!({"m": {"k": {"x": 1}}})));
-        check(&schema, &with(json!({"m": {"k": {"x": 1, "y": 2}}})), &with(json!({"m": {"k": {"x": 1}}})));
-        check(&schema, &with(json!({"any": {"k": "v", "l": [1]}})), &with(json!({"any": {"k": "v", "l": [1]}})));
-        check(&schema, &with(json!({"any": {"k": {"deep": 1}}})), &with(json!({"any": {"k": {}}})));
-        let mut more = head.clone();
-        more["other"] = json!(1);
-        check(&schema, &more, &head);
-    }
-
-    #[test]
-    fn what_is_preserved_stays() {
-        let schema = json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {"spec": {"properties": {"a": {}}}, "l": {"x-kubernetes-preserve-unknown-fields": true,
-            "items": {"properties": {"k": {"properties": {"z": {}}}}}}}});
-        check(&schema, &json!({"any": {"deep": [{"x": 1}]}, "spec": {"a": 1}}), &json!({"any": {"deep": [{"x": 1}]}, "spec": {"a": 1}}));
-        check(&schema, &json!({"spec": {"a": 1, "b": 2}}), &json!({"spec": {"a": 1}}));
-        check(&schema, &json!({"l": [{"u": 1, "k": {"z": 1}}]}), &json!({"l": [{"u": 1, "k": {"z": 1}}]}));
-        check(&schema, &json!({"l": [{"u": 1, "k": {"z": 1, "y": 2}}]}), &json!({"l": [{"u": 1, "k": {"z": 1}}]}));
-        let embedded = json!({"properties": {"e": {"x-kubernetes-embedded-resource": true, "properties": {"spec": {}}}}});
-        check(
-            &embedded,
-            &json!({"e": {"apiVersion": "v1", "kind": "K", "metadata": {"a": 1}, "x": 1}}),
-            &json!({"e": {"apiVersion": "v1", "kind": "K", "metadata": {"a": 1}}}),
-        );
-    }
-
-    #[test]
-    fn what_has_a_default_gets_it() {
-        let schema = json!({"properties": {"spec": {"default": {}, "properties": {"size": {"type": "integer", "default": 3}, "name": {"type": "string"}, "null": {"nullable": true, "default": 1}}},
-            "l": {"items": {"default": 7}}, "m": {"additionalProperties": {"default": "d"}}}});
-        check(&schema, &json!({}), &json!({"spec": {"size": 3, "null": 1}}));
-        let whole = json!({"spec": {"size": 4, "null": null}});
-        check(&schema, &whole, &whole);
-        check(&schema, &json!({"spec": {"size": null, "name": null, "null": null}}), &json!({"spec": {"size": 3, "null": null}}));
-        check(
-            &schema,
-            &json!({"spec": null, "l": [1, null], "m": {"k": null}}),
-            &json!({"spec": {"size": 3, "null": 1}, "l": [1, 7], "m": {"k": "d"}}),
-        );
-    }
-
-    /// Small schemas and values with the same few names.
-    fn schema() -> impl Strategy<Value = Value> {
-        let leaf = prop::sample::select(vec![
-            json!({}),
-            json!({"default": 1}),
-            json!({"nullable": true}),
-            json!({"default": {"a": null}}),
-            json!({"x-kubernetes-preserve-unknown-fields": true}),
-        ]);
-        leaf.prop_recursive(4, 20, 3, |inner| {
-            let names = prop::sample::select(vec!["a", "b", "metadata"]);
-            (
-                prop::collection::btree_map(names, inner.clone(), 0..3),
-                prop::option::of(prop_oneof![inner.clone(), Just(json!(true))]),
-                prop::option::of(inner),
-                any::<[bool; 3]>(),
-            )
-                .prop_map(|(properties, additional, items, [preserves, embedded, nullable])| {
-                    let mut schema = json!({"properties": properties, "nullable": nullable});
-                    if let Some(additional) = additional {
-                        schema["additionalProperties"] = additional;
-                    }
-                    if let Some(items) = items {
-                        schema["items"] = items;
-                    }
-                    schema["x-kubernetes-preserve-unknown-fields"] = preserves.into();
-                    schema["x-kubernetes-embedded-resource"] = embedded.into();
-                    schema
-                })
-        })
-    }
-
-    fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop::sample::select(vec![json!(null), json!(1), json!("x"), json!({}), json!([])]);
-        leaf.prop_recursive(4, 20, 3, |inner| {
-            let names = prop::sample::select(vec!["a", "b", "metadata"]).prop_map(str::to_owned);
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
-                prop::collection::btree_map(names, inner, 0..3).prop_map(|members| Value::Object(members.into_iter().collect())),
-            ]
-        })
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
-        /// The look at the text and the work on the tree agree.
-        #[test]
-        fn what_fits_is_left_as_it_is(schema in schema(), value in value()) {
-            let schema = Structural::of_root(&schema.to_string()).expect("a schema");
-            let mut applied = value.clone();
-            schema.apply(&mut applied);
-            prop_assert_eq!(schema.fits(&value.to_string()), applied == value);
-        }
-    }
-
-    #[test]
-    fn a_reader_must_know_what_was_written() {
-        let (a, b) =
-            (json!({"type": "object", "properties": {"a": {"type": "string"}}}), json!({"type": "object", "properties": {"b": {}}}));
-        let both = json!({"properties": {"a": {"type": "integer"}, "b": {}}});
-        keeps(a.clone(), a.clone(), true);
-        keeps(both.clone(), a.clone(), true);
-        keeps(a.clone(), both, false);
-        keeps(a.clone(), b, false);
-        keeps(json!({"properties": {"s": {}}}), json!({"properties": {"s": a}}), false);
-    }
-
-    #[test]
-    fn the_head_of_an_object_is_always_kept() {
-        let head = json!({"properties": {"apiVersion": {}, "kind": {}, "metadata": {"type": "object"}}});
-        keeps(json!({}), head.clone(), true);
-        keeps(json!({"properties": {"s": {}}}), json!({"properties": {"s": head.clone()}}), false);
-        let embedded = |mut schema: Value| {
-            schema["x-kubernetes-embedded-resource"] = true.into();
-            json!({"properties": {"s": schema}})
-        };
-        keeps(embedded(json!({})), embedded(head), true);
-    }
-
-    #[test]
-    fn descriptions_and_validations_do_not_matter() {
-        keeps(json!({"properties": {"a": {"description": "x", "maxLength": 3}}}), json!({"properties": {"a": {"type": "string"}}}), true);
-    }
-
-    #[test]
-    fn a_default_must_have_been_there_at_the_write() {
-        let (plain, one, two) = (json!({}), json!({"default": 1}), json!({"default": 2}));
-        let with = |a: &Value| json!({"properties": {"a": a}});
-        keeps(with(&one), with(&one), true);
-        keeps(with(&one), with(&plain), false);
-        keeps(with(&plain), with(&one), false);
-        keeps(with(&one), with(&two), false);
-        keeps(with(&one), json!({}), false);
-    }
-
-    #[test]
-    fn unknown_fields_need_a_reader_that_keeps_them() {
-        let open = json!({"x-kubernetes-preserve-unknown-fields": true});
-        keeps(open.clone(), json!({"properties": {"a": {}}}), true);
-        keeps(json!({"properties": {"a": {}}}), open.clone(), false);
-        keeps(json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {}}}), open.clone(), false);
-        let anything = Structural::of_anything();
-        assert!(root(&open).keeps(&anything) && !root(&json!({})).keeps(&anything));
-    }
-
-    #[test]
-    fn maps_and_lists_are_followed() {
-        let (a, ab) = (json!({"properties": {"a": {}}}), json!({"properties": {"a": {}, "b": {}}}));
-        for key in ["items", "additionalProperties"] {
-            keeps(json!({key: ab}), json!({key: a}), true);
-            keeps(json!({key: a}), json!({key: ab}), false);
-            keeps(json!({}), json!({key: a}), false);
-            keeps(json!({key: a}), json!({}), true);
-        }
-        keeps(json!({"additionalProperties": ab}), json!({"properties": {"x": a}}), true);
-        keeps(json!({"additionalProperties": a}), json!({"properties": {"x": ab}}), false);
-    }
-
-    /// Under `additionalProperties: true` members of objects are pruned (spec api-surface §11.3).
-    #[test]
-    fn any_value_is_not_one_of_a_schema() {
-        let (any, like) = (json!({"additionalProperties": true}), json!({"additionalProperties": {"properties": {"a": {}}}}));
-        keeps(any.clone(), any.clone(), true);
-        keeps(any.clone(), like.clone(), false);
-        keeps(like, any.clone(), false);
-        keeps(any.clone(), json!({"properties": {"x": {"properties": {"a": {}}}}}), false);
-        keeps(json!({"type": "object"}), any, false);
-    }
-}
+mod tests;

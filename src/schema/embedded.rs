@@ -205,7 +205,7 @@ mod tests {
         let mut schema = Schema::of_tree(&tree).expect("a schema");
         schema.each_embedded_in_defaults_mut(&mut |embedded| drop(embedded.members.insert("met".into(), embedded.path.into())));
         let mut object = json!({});
-        schema.set_defaults(&mut object);
+        schema.set_defaults(&mut object).expect("few defaults");
         assert_eq!(object, json!({"a": {"e": {"kind": "K", "met": "e"}}, "b": {"e": {}}}));
     }
 
@@ -222,7 +222,7 @@ mod tests {
             [(json!({}), json!({"name": "n"})), (json!({"metadata": {"labels": {}}}), json!({"name": "m", "labels": {"a": "b"}}))]
         {
             let mut object = json!({"e": sent});
-            schema.set_defaults(&mut object);
+            schema.set_defaults(&mut object).expect("few defaults");
             assert_eq!(object["e"]["metadata"], shown);
         }
     }

@@ -27,7 +27,7 @@ fn made(schema: &Schema, object: &Value, unknown: &mut Vec<String>) -> Value {
     let mut object = object.clone();
     schema.prune(&mut object, Some(unknown));
     schema.drop_nulls(&mut object);
-    schema.set_defaults(&mut object);
+    schema.set_defaults(&mut object).expect("few defaults");
     object
 }
 

@@ -25,6 +25,7 @@ use model::invalid::FieldError;
 use node::Node;
 use serde_json::Value;
 
+pub use defaults::TooManyDefaults;
 pub use embedded::{Embedded, EmbeddedMut};
 pub use rules::{Rule, Rules};
 

@@ -38,6 +38,8 @@ pub(crate) struct Node {
     pub(crate) required: Box<[Box<str>]>,
     /// Sorted by name.
     pub(crate) properties: Box<[(Box<str>, Node)]>,
+    /// The properties that have defaults, by their places.
+    pub(crate) defaulted: Box<[u32]>,
     pub(crate) additional: Option<Additional>,
     pub(crate) items: Option<Box<Node>>,
     pub(crate) default: Option<Box<Value>>,
@@ -323,6 +325,7 @@ impl From<Raw> for Node {
             junctors: junctors.say_anything().then(|| Box::new(junctors)),
             required: raw.required.unwrap_or_default(),
             properties: raw.properties.unwrap_or_default().into_iter().collect(),
+            defaulted: Box::default(),
             additional: raw.additional_properties,
             items: raw.items,
             default: raw.default.filter(|default| !default.is_null()),
@@ -336,6 +339,8 @@ impl From<Raw> for Node {
             defaults: node.default.is_some() || any(|has| has.defaults),
             rules: !node.rules.is_empty() || any(|has| has.rules),
         };
+        let places = node.properties.iter().zip(0_u32..).filter(|((_, property), _)| property.default.is_some());
+        node.defaulted = places.map(|(_, at)| at).collect();
         let of_own = node.default.as_deref().map_or(0, values);
         node.defaults = node.below().map(|node| node.defaults).sum::<usize>() + of_own;
         node.work_max = node.all().map(|node| node.work_max).max().unwrap_or_default().max(node.work());

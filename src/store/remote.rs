@@ -74,7 +74,7 @@ impl Remote {
     pub async fn size(&mut self) -> Result<Size, StoreError> {
         let status = self.client.status(StatusRequest {}).await.map_err(|status| self.refused(&status))?.into_inner();
         let [file, in_use, quota] = [status.db_size, status.db_size_in_use, status.db_size_quota].map(i64::cast_unsigned);
-        Ok(Size { file, in_use, quota })
+        Ok(Size { file, in_use, quota, memory: 0 })
     }
 
     pub(super) fn refused(&self, status: &Status) -> StoreError {

@@ -118,6 +118,8 @@ pub struct Size {
     pub in_use: u64,
     /// How many bytes of changes may be kept before writes are refused; 0 for no such limit.
     pub quota: u64,
+    /// What of it may be in memory: pages, and the changes of the last revisions. 0 of a store elsewhere.
+    pub memory: u64,
 }
 
 impl Size {
@@ -201,7 +203,9 @@ impl Shared {
         let in_use = self.log_bytes.load(Ordering::Relaxed);
         // Its length says less: it is doubled in one step, and what has not been written takes nothing.
         let file = self.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(in_use, |file| file.blocks() * BLOCK_BYTES);
-        Size { file, in_use, quota: self.quota }
+        let recent: usize = self.state().map_or(0, |state| state.recent.iter().map(|batch| batch.bytes).sum());
+        let memory = file.min(self.cache_bytes as u64) + recent as u64;
+        Size { file, in_use, quota: self.quota, memory }
     }
 
     /// Wakes at every publication.

@@ -93,6 +93,8 @@ pub struct Metrics {
     pub store_free: SampledGauge,
     /// `watchcache_store_quota_bytes`: `--quota-backend-bytes`, 0 when there is none.
     pub store_quota: SampledGauge,
+    /// `watchcache_store_memory_bytes`: what of the embedded store may be in memory.
+    pub store_memory: SampledGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
@@ -265,6 +267,10 @@ impl Metrics {
             "watchcache_store_quota_bytes",
             "Bytes of changes above which the embedded store takes no more, 0 without such a limit. Absent without an embedded store.",
         );
+        let store_memory = sampled(
+            "watchcache_store_memory_bytes",
+            "Bytes of pages and of recent changes that the embedded store has in memory at most. Absent without an embedded store.",
+        );
         let blocks = catalogue.counter(
             "watchcache_list_blocks_total",
             "Pieces of lists in gzip: shared were kept from before, compressed had to be made. If lists repeat and few are shared, raise --compressed-lists-bytes-limit.",
@@ -355,6 +361,7 @@ impl Metrics {
             store_size,
             store_free,
             store_quota,
+            store_memory,
             blocks_shared,
             blocks_compressed,
             head_bytes,
@@ -416,12 +423,17 @@ impl Metrics {
         let _ = self.sampler.set(Sampler(Box::new(sampler)));
     }
 
-    /// Returns the text format, with the figures of this moment.
-    pub fn render(&self) -> Vec<u8> {
-        self.process.refresh();
+    /// Samples the gauges that are sampled on demand.
+    pub fn resample(&self) {
         if let Some(Sampler(sample)) = self.sampler.get() {
             sample(self);
         }
+    }
+
+    /// Returns the text format, with the figures of this moment.
+    pub fn render(&self) -> Vec<u8> {
+        self.process.refresh();
+        self.resample();
         let mut text = String::new();
         if let Err(error) = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {
             tracing::error!(%error, "metrics cannot be written");

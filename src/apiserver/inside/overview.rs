@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::{api::Api, check::Check, path::Health};
 use cache::state::snapshot::{Fed, Published};
+use model::Shape;
 use offload::run_on_thread;
 use registry::{Resource, ServedResources};
 use telemetry::{RequestCounts, build, resident_bytes};
@@ -34,6 +35,7 @@ fn tree(api: &Api) -> Value {
     for resource in cachers(&resources) {
         let (known, metrics) = (resource.handle.published.known(), &resource.metrics);
         memory.add(&resource.handle.published);
+        memory.schemas_bytes += schema_bytes(resource);
         groups += resource.handle.published.groups();
         if resource.shown.is_none() {
             count += 1;
@@ -120,6 +122,15 @@ struct Memory {
     objects_bytes: usize,
     ring_bytes: usize,
     logs_bytes: usize,
+    schemas_bytes: usize,
+}
+
+/// What is kept of the schema by which objects are read.
+fn schema_bytes(resource: &Resource) -> usize {
+    match &resource.handle.storage.shape {
+        Shape::Custom { schema: Some(schema), .. } => schema.weight(),
+        _ => 0,
+    }
 }
 
 impl Memory {
@@ -132,12 +143,15 @@ impl Memory {
 
     fn told(&self, api: &Api) -> Value {
         let metrics = &api.metrics;
+        metrics.resample();
         json!({
             "resident": resident_bytes(),
             "budget": Some(metrics.memory_budget.get()).filter(|budget| *budget > 0),
             "objects": self.objects_bytes,
             "rings": self.ring_bytes,
+            "schemas": self.schemas_bytes,
             "groupLogs": self.logs_bytes,
+            "store": metrics.store_memory.get(),
             "compressedLists": api.blocks.bytes(),
             "watches": api.inflight.watches_bytes(),
             "watchFilters": api.reader.filters().bytes(),

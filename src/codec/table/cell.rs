@@ -32,6 +32,11 @@ impl<'o> Row<'o> {
         self.conditions
     }
 
+    /// How many bytes are written.
+    pub(super) fn bytes(&self) -> usize {
+        self.out.len()
+    }
+
     fn cell(&mut self) -> &mut Vec<u8> {
         if !self.empty {
             self.out.push(b',');

@@ -10,6 +10,9 @@ use super::{
 use crate::encode;
 use model::PrinterColumn;
 
+/// Bytes of the cells of one row, behind which no further cell has a value: thousands of columns may each show all of a large object.
+const CELLS_BYTES_MAX: usize = 8 << 20;
+
 /// The columns of one served version.
 #[derive(Debug)]
 pub(super) struct Columns(Vec<Column>);
@@ -57,8 +60,13 @@ impl Columns {
 
     /// Writes the cells.
     pub(super) fn print(&self, object: &Node<'_>, row: &mut Row<'_>) {
+        let start = row.bytes();
         row.name(object);
         for column in &self.0 {
+            if row.bytes() - start > CELLS_BYTES_MAX {
+                row.null();
+                continue;
+            }
             match walk(object, &column.steps).ok().and_then(|found| found.first().copied()) {
                 Some(value) => cell(column.kind, value, row),
                 None => {
@@ -156,4 +164,26 @@ pub(super) fn definition(column: &PrinterColumn) -> String {
     }
     out.extend_from_slice(format!(",\"priority\":{}}}", column.priority).as_bytes());
     String::from_utf8(out).expect("the encoder writes UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::age::Moment;
+
+    /// Each of thousands of columns showed the whole object.
+    #[test]
+    fn the_cells_of_a_row_are_bounded() {
+        let column = PrinterColumn { name: "All".into(), kind: "string".into(), path: ".spec".into(), ..PrinterColumn::default() };
+        let columns = Columns::parse(&vec![column; 1_000]);
+        let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":"{}"}}"#, "x".repeat(1 << 20));
+        let mut out = Vec::new();
+        let mut row = Row::open(Moment::since_epoch(std::time::Duration::ZERO), &mut out);
+        columns.print(&Node::read(json.as_bytes(), &columns.want()).expect("JSON"), &mut row);
+        row.close();
+        let cells: Vec<serde_json::Value> = serde_json::from_slice(&out).expect("JSON");
+        let shown = cells.iter().filter(|cell| !cell.is_null()).count();
+        assert_eq!((cells.len(), shown), (1_001, 9));
+        assert!(out.len() < CELLS_BYTES_MAX + (2 << 20));
+    }
 }

@@ -11,6 +11,8 @@ export const title = "Overview";
 const HOLDERS = {
   objects: "objects",
   rings: "history: its events, with the objects that they name",
+  schemas: "schemas by which custom resources are read",
+  store: "embedded store: pages and the last revisions, at most",
   groupLogs: "events that wait in groups of watches",
   compressedLists: "compressed pieces of lists",
   watches: "watches, as --watches-bytes-limit counts them",

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::plan::{Refusal, Scope};
 use cache::dispatch::{GroupKey, SharedFilter};
 use cache::state::learner::Reader;
-use codec::Encoder;
+use codec::{Encoder, compared};
 use model::{
     Filter,
     selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelSelector, parse},
@@ -76,7 +76,11 @@ impl Target {
         let mut fields = Vec::with_capacity(clauses.len());
         for clause in clauses {
             let field = resource.served.field(&clause.label).map_err(Refusal::BadRequest)?;
-            fields.push(FieldTerm { field, equal: clause.equal, value: clause.value.into() });
+            let value = match field {
+                Field::Declared(_) => compared(clause.value.into()).into_owned(),
+                Field::Name | Field::Namespace => clause.value,
+            };
+            fields.push(FieldTerm { field, equal: clause.equal, value: value.into() });
         }
         if let Some(name) = requested.name {
             let names_it = |t: &FieldTerm| t.field == Field::Name && t.equal && &*t.value == name;

@@ -6,13 +6,14 @@ use serde_json::{Map, Value};
 
 use super::{
     body::{self, Floats},
+    failure::WriteError,
     metadata,
     strategy::Part,
     tree, typed,
 };
 use catalogue::{DefinedSchema, definition};
 use model::{invalid::FieldError, legal::wrong_label_1035};
-use schema::{Embedded, EmbeddedMut, Schema};
+use schema::{Embedded, EmbeddedMut, Schema, TooManyDefaults};
 
 /// What a custom resource that is written is judged by.
 #[derive(Clone, Copy, Default)]
@@ -45,29 +46,68 @@ impl<'a> Judge<'a> {
 /// what is gone.
 ///
 /// # Errors
-/// What is wrong with the head of an object inside of it.
-pub(super) fn coerce(schema: &Schema, object: &mut Value, unknown: &mut typed::Unknown) -> Result<(), typed::WrongType> {
+/// What is wrong with the head of an object inside of it, or too many defaults.
+pub(super) fn coerce(schema: &Schema, object: &mut Value, unknown: &mut typed::Unknown) -> Result<(), Unfit> {
     schema.prune(object, Some(unknown));
     schema.drop_nulls(object);
     let mut unknown_inside = typed::Unknown::new();
     schema
         .each_embedded_mut(object, &mut |embedded| coerce_head(embedded, &mut unknown_inside))
-        .map_err(|error| typed::WrongType(format!("{}: {}", error.field, error.message)))?;
+        .map_err(|error| Unfit::Wrong(format!("{}: {}", error.field, error.message)))?;
     unknown_inside.sort_unstable();
     unknown.extend(unknown_inside);
-    schema.set_defaults(object);
-    Ok(())
+    Ok(schema.set_defaults(object)?)
+}
+
+/// Why an object is not taken as one of its kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// What is wrong with it.
+    Wrong(String),
+    /// 413.
+    TooLarge(TooManyDefaults),
+}
+
+impl Unfit {
+    /// The failure of the write; `refused` says what it is about.
+    pub(super) fn told(self, refused: impl FnOnce(&str) -> WriteError) -> WriteError {
+        match self {
+            Self::Wrong(why) => refused(&why),
+            Self::TooLarge(why) => why.into(),
+        }
+    }
+}
+
+impl From<typed::WrongType> for Unfit {
+    fn from(typed::WrongType(why): typed::WrongType) -> Self {
+        Self::Wrong(why)
+    }
+}
+
+impl From<TooManyDefaults> for Unfit {
+    fn from(why: TooManyDefaults) -> Self {
+        Self::TooLarge(why)
+    }
+}
+
+impl From<TooManyDefaults> for WriteError {
+    fn from(why: TooManyDefaults) -> Self {
+        Self::TooLarge(why.to_string())
+    }
 }
 
 /// Makes what an apply has made of an object what it will be read as: what is missing in it and has a default is there, and objects inside of it have the metadata that there
 /// is. Nothing is refused, and no null goes: that is judged later.
-pub(super) fn complete(schema: &Schema, object: &mut Value) {
+///
+/// # Errors
+/// Too many defaults.
+pub(super) fn complete(schema: &Schema, object: &mut Value) -> Result<(), TooManyDefaults> {
     let coerced: Result<(), ()> = schema.each_embedded_mut(object, &mut |embedded| {
         coerce_or_leave(embedded);
         Ok(())
     });
     debug_assert!(coerced.is_ok(), "nothing ends it");
-    schema.set_defaults(object);
+    schema.set_defaults(object)
 }
 
 /// Compiles a schema, whose defaults have the metadata that there is in objects inside of them.
@@ -235,7 +275,10 @@ mod tests {
 
     fn coerced_by(schema: &Schema, object: &Value) -> Result<(Value, Vec<String>), String> {
         let (mut object, mut unknown) = (object.clone(), Vec::new());
-        coerce(schema, &mut object, &mut unknown).map_err(|wrong| wrong.0)?;
+        coerce(schema, &mut object, &mut unknown).map_err(|unfit| match unfit {
+            Unfit::Wrong(why) => why,
+            Unfit::TooLarge(why) => why.to_string(),
+        })?;
         Ok((object, unknown))
     }
 
@@ -327,7 +370,7 @@ mod tests {
     #[test]
     fn what_was_applied_is_shown_as_it_is_read() {
         let complete = |mut object: Value| {
-            super::complete(&schema(), &mut object);
+            super::complete(&schema(), &mut object).expect("few defaults");
             object
         };
         let inner = |metadata: Value| json!({"spec": {"kind": null, "inner": {"metadata": metadata, "spec": {}}}});
@@ -344,7 +387,7 @@ mod tests {
         let tree = json!({"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true, "default": {"apiVersion": "v1", "kind": "P", "metadata": {"finalizers": [], "odd": 1}}}}});
         let mut object = json!({});
-        compile(&defined(&tree, false)).expect("a schema").set_defaults(&mut object);
+        compile(&defined(&tree, false)).expect("a schema").set_defaults(&mut object).expect("few defaults");
         assert_eq!(object, json!({"a": {"apiVersion": "v1", "kind": "P", "metadata": {}}}));
     }
 

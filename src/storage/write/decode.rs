@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     JSON_BYTES_MAX, WriteRequest,
     body::{self, BodyError, Expected, Floats, IdentifyError, Syntax, Tree},
-    custom,
+    custom::{self, Unfit},
     failure::{StatusSubject, WriteError},
     kinds, managed,
     options::{FieldValidation, WriteOptions},
@@ -84,7 +84,7 @@ impl DecodedBody {
         let refused = |why: &str| {
             WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
         };
-        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(|why| refused(&why))?;
+        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(|unfit| unfit.told(&refused))?;
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
@@ -99,14 +99,14 @@ impl DecodedBody {
     /// What an apply makes of an object, in the version that is stored. It was compared with the schema of a custom resource before, and nothing of it is dropped any more:
     /// a null that may not be null is told.
     pub(super) fn applied(expected: &Expected<'_>, mut tree: Value) -> Result<Self, WriteError> {
-        conform(&mut tree, &expected.with_schema(None), typed::conform).map_err(|why| {
+        conform(&mut tree, &expected.with_schema(None), typed::conform).map_err(|unfit| {
             let text = |name: &str| tree::text(&tree, &["metadata", name]);
             let (kind, version) = (expected.kind, expected.api_version());
             let named = format!("{}/{}; {}", text("namespace"), text("name"), managed::printed_kind(&version, kind));
-            WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}"))
+            unfit.told(|why| WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}")))
         })?;
         if let Some(schema) = expected.schema {
-            custom::complete(schema, &mut tree);
+            custom::complete(schema, &mut tree)?;
         }
         Self { tree, warnings: Vec::new(), floats: Floats::default() }.in_stored_version(expected)
     }
@@ -150,7 +150,7 @@ impl DecodedBody {
             body::identified(&mut tree, expected);
         }
         let conform_as = if patch.kind == PatchKind::Strategic { typed::conform_merged } else { typed::conform };
-        let (unknown, floats) = conform(&mut tree, expected, conform_as).map_err(|why| refused(&why))?;
+        let (unknown, floats) = conform(&mut tree, expected, conform_as).map_err(|unfit| unfit.told(&refused))?;
         // What is wrong with the patch itself comes first.
         let warnings: Vec<String> =
             warnings.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();
@@ -184,33 +184,32 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
 type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed::WrongType>;
 
 /// Drops what the type does not have, tells the paths, and fills in what was left out; of custom resources it tells too which integers were floats. Of custom resources the metadata is known, and what their definition says.
-fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<(Vec<String>, Floats), String> {
-    body::paths_fit(value)?;
+fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<(Vec<String>, Floats), Unfit> {
+    body::paths_fit(value).map_err(Unfit::Wrong)?;
     if !expected.custom {
         managed::keep_reset(value);
     }
     let mut floats = Floats::default();
-    let outcome = if expected.custom {
+    let unknown = if expected.custom {
         floats = body::whole_floats(value);
-        typed::conform_metadata(value).and_then(|mut unknown| {
-            if let Some(schema) = expected.schema {
-                custom::coerce(schema, value, &mut unknown)?;
-            }
-            Ok(unknown)
-        })
+        let mut unknown = typed::conform_metadata(value).map_err(Unfit::from)?;
+        if let Some(schema) = expected.schema {
+            custom::coerce(schema, value, &mut unknown)?;
+        }
+        unknown
     } else {
         let unknown = conform_as(value, expected.group, expected.version, expected.kind);
-        normalize(value, JSON_BYTES_MAX).map_err(|bytes| too_long(bytes, JSON_BYTES_MAX))?;
+        normalize(value, JSON_BYTES_MAX).map_err(|bytes| Unfit::Wrong(too_long(bytes, JSON_BYTES_MAX)))?;
         defaults::fill(value, &expected.api_version(), expected.kind);
         if expected.kind == "CustomResourceDefinition" {
             definition::defaulted(value);
         }
         if !tree::fits(value, JSON_BYTES_MAX) {
-            return Err(format!("it stands for more than {JSON_BYTES_MAX} bytes of JSON with its defaults"));
+            return Err(Unfit::Wrong(format!("it stands for more than {JSON_BYTES_MAX} bytes of JSON with its defaults")));
         }
-        unknown
+        unknown.map_err(Unfit::from)?
     };
-    outcome.map(|unknown| (unknown, floats)).map_err(|wrong| wrong.0)
+    Ok((unknown, floats))
 }
 
 fn too_long(bytes: usize, limit: usize) -> String {

@@ -60,6 +60,72 @@ async fn a_server_at_its_budget_answers_the_same() -> Outcome {
     Ok(())
 }
 
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Definitions, and about how many bytes of JSON each has.
+const KINDS: usize = 8;
+const KIND_BYTES: usize = 300 << 10;
+/// What the embedded store may have in memory: 8 MiB of pages and 4 MiB of changes, with one change above that.
+const STORE_BYTES: u64 = (12 << 20) + KIND_BYTES as u64;
+
+/// 28 definitions of real projects took 132 MB, of which 23 were counted: pages of the store were, to 256 MiB, and what was free was not given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_definitions_take_is_counted_and_bounded() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let mut bytes = 0;
+    for at in 0..KINDS {
+        let definition = definition(at);
+        bytes += definition.to_string().len() as u64;
+        asked(&client, ("POST", DEFINITIONS), Some(&definition), 201).await?;
+    }
+    let began = Instant::now();
+    for at in 0..KINDS {
+        while client.fetch(&format!("/apis/g{at}.ex.io/v1/things")).await?.status != 200 {
+            assert!(began.elapsed() < SOON, "definition {at} is never served");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let overview = asked(&client, ("GET", "/watchcache/api/v1/overview"), None, 200).await?;
+    let counted = |what: &str| overview["memory"][what].as_u64().unwrap_or_default();
+    let (objects, schemas, rings) = (counted("objects"), counted("schemas"), counted("rings"));
+    assert!((bytes / 2..2 * bytes).contains(&objects), "{objects} bytes of objects for {bytes}");
+    assert!((bytes / 20..bytes).contains(&schemas), "{schemas} bytes of schemas for {bytes}");
+    // Each is written a few times, and its events name it before and after.
+    assert!(rings < 10 * bytes, "{rings} bytes of history for {bytes}");
+    let mut store = 0;
+    while store == 0 {
+        assert!(began.elapsed() < SOON, "nobody knows what the store has");
+        sleep(Duration::from_millis(100)).await;
+        store = metric(&client, "watchcache_store_memory_bytes", "").await? as u64;
+    }
+    assert!(store <= STORE_BYTES, "the store has {store} bytes");
+    Ok(())
+}
+
+/// A definition of many properties that say what they are.
+fn definition(at: usize) -> Value {
+    let property = |nth: usize| (format!("field{nth}"), json!({"type": "string", "description": "What this field is. ".repeat(8)}));
+    let group = |nth: usize| {
+        let properties: serde_json::Map<_, _> = (0..10).map(property).collect();
+        (format!("group{nth}"), json!({"type": "object", "properties": properties}))
+    };
+    let properties: serde_json::Map<_, _> = (0..KIND_BYTES / 2_200).map(group).collect();
+    let spec = json!({"type": "object", "properties": properties});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("things.g{at}.ex.io")},
+        "spec": {
+            "group": format!("g{at}.ex.io"),
+            "scope": "Cluster",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
 /// The name of what a watch from this revision tells first, or with which code it ends.
 async fn started_after(client: &Client, revision: u64) -> Result<Result<String, u64>, Failure> {
     let mut watch = match client.watch(&format!("{MAPS}?watch=1&resourceVersion={revision}")).await? {

@@ -30,6 +30,7 @@ mod legacy;
 mod memory;
 mod metrics;
 mod migration;
+mod multiplied;
 mod newcomers;
 mod odd;
 mod refusals;
