@@ -12,9 +12,12 @@ const MASTERS: &str = "system:masters";
 /// Judges who approves and who signs, by the signer of the request that is there; and who is to be named in a certificate.
 pub(crate) fn admit(write: &Attributes<'_>, cluster: &dyn Cluster) -> Verdict {
     match (write.operation, write.subresource, write.object, write.old) {
-        (Operation::Create, "", Some(request), _) if tree::text(request, &["spec", "signerName"]) == CLIENTS => {
-            let organizations = certificate::organizations(tree::text(request, &["spec", "request"]));
-            if organizations.map_err(|why| format!("failed to parse CSR: {why}"))?.iter().any(|name| name == MASTERS) {
+        (Operation::Create, "", Some(object), _) if tree::text(object, &["spec", "signerName"]) == CLIENTS => {
+            // Validation, which kube-apiserver has before this plugin, refuses what is no request or is not signed: `spec.request` is invalid.
+            let Some(request) = certificate::request(object).ok().filter(|request| request.check_signature().is_ok()) else {
+                return Ok(());
+            };
+            if request.names.organizations.iter().any(|name| name == MASTERS) {
                 return forbid(format!("use of {CLIENTS} signer with {MASTERS} group is not allowed"));
             }
             Ok(())

@@ -376,6 +376,10 @@ fn a_kubelet_asks_for_certificates_of_its_node() {
 /// A request of a member of system:masters.
 const OF_A_MASTER: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIaU1JR0pBZ0VBTUNjeEZ6QVZCZ05WQkFvTURuTjVjM1JsYlRwdFlYTjBaWEp6TVF3d0NnWURWUVFEREFOcQpiMlV3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVRpN0ZTQUcxS2tqWDBZNGwrY3RrY2NsR1Y0CitLbzVIZGxBWGR4QlFKOTZVdHFIajREZThUNXQ1YkxtM01jd3pSNUlOTjh2YXRDTS9VcGwwVFhLT205TG9BQXcKQ2dZSUtvWkl6ajBFQXdJRFNBQXdSUUloQU9QMS9jNzFqS2dmS21MS2daTnI3RXFxdjJ3cjlLSVNwOXZrd0VIbgpuNEZSQWlBMjhWcEE1SEI2NmhXeHhaQW5tYjFVQ2FnT1Jyc2dJVktMangvQmVhRlFpQT09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
 
+/// The same as a T61String, and as a BMPString.
+const OF_MASTERS_T61: &str = include_str!("../../tests/data/certificates/masters-t61.pem");
+const OF_MASTERS_BMP: &str = include_str!("../../tests/data/certificates/masters-bmp.pem");
+
 #[test]
 fn who_approves_and_signs_may_do_so_for_the_signer() {
     let judged = |known: &Known, (operation, subresource): (Operation, &str), object: &Value, old: &Value| {
@@ -420,8 +424,14 @@ fn who_approves_and_signs_may_do_so_for_the_signer() {
     let refused = "r: use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
     assert_eq!(judged(&Known::default(), create, &of(clients, NONE), &NONE), refused);
     assert_eq!(judged(&Known::default(), create, &of("ex.io/a", NONE), &NONE), "");
-    let unread = json!({"spec": {"signerName": clients, "request": "YQ=="}});
-    assert_eq!(judged(&Known::default(), create, &unread, &NONE), "r: failed to parse CSR: PEM block type must be CERTIFICATE REQUEST");
+    let of = |pem: &str| json!({"spec": {"signerName": clients, "request": STANDARD.encode(pem)}});
+    assert_eq!(judged(&Known::default(), create, &of("a"), &NONE), "", "validation refuses what is no request");
+    // A signer reads other texts than UTF-8 as well, and the block whose lines fit each other.
+    let first = REQUESTS[0].replace("END CERTIFICATE REQUEST", "END XXX");
+    let masters = String::from_utf8(STANDARD.decode(OF_A_MASTER).expect("base64")).expect("PEM");
+    for pem in [OF_MASTERS_T61, OF_MASTERS_BMP, &format!("{first}{masters}"), &format!("x\n{masters}{}", REQUESTS[0])] {
+        assert_eq!(judged(&Known::default(), create, &of(pem), &NONE), refused, "{pem}");
+    }
 }
 
 fn requested(pod: &str, uid: &str, audiences: &[&str]) -> Value {

@@ -25,6 +25,7 @@ use super::credentials::{Authorization, Credentials};
 use super::kubeconfig::Kubeconfig;
 use super::login::{Derived, Login};
 use super::trust::{Trust, settings};
+use x509::handshake;
 
 /// A connection without requests is closed after this time (Go's default for its clients).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -310,14 +311,18 @@ fn text_of(body: &[u8]) -> Option<String> {
     (is_text && !text.is_empty()).then(|| text.to_owned())
 }
 
-/// The innermost cause of an error of hyper, which says what happened; those around it say where.
+/// The innermost cause of an error of hyper, which says what happened; those around it say where. Why a certificate is not trusted is told as Go tells it.
 #[must_use]
 pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;
     }
-    last.to_string()
+    let within = last.downcast_ref::<io::Error>().and_then(io::Error::get_ref).and_then(|error| error.downcast_ref::<rustls::Error>());
+    match within.or_else(|| last.downcast_ref()).and_then(handshake::refusal) {
+        Some(why) => format!("tls: failed to verify certificate: {why}"),
+        None => last.to_string(),
+    }
 }
 
 /// Whether the connection was there and is no more, so that another one may do: Kubernetes' `IsConnectionReset` and `IsHTTP2ConnectionLost`.

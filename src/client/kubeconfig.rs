@@ -472,7 +472,7 @@ current-context: one
             "proxy-url of cluster \"there\": proxies are not supported"
         );
         assert_eq!(wrong("ca.pem", "none.pem"), "certificate-authority DIR/none.pem: No such file or directory (os error 2)");
-        assert_eq!(wrong("ca.pem", "token"), "certificate-authority: no certificate in it");
+        assert_eq!(wrong("ca.pem", "token"), "certificate-authority: unable to parse bytes as PEM block");
         assert_eq!(wrong("tokenFile: token", "tokenFile: empty"), "tokenFile DIR/empty: read empty token");
         let user = |user| wrong("{tokenFile: token}", user);
         assert!(user("{exec: {command: x}}").starts_with("exec of user \"we\": credential plugins are not supported"));

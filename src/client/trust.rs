@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use x509_parser::extensions::ParsedExtension;
-use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
+use rustls::pki_types::{CertificateDer, IpAddr, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use x509::certificate::{self as read, Certificate as Read};
+use x509::handshake;
+use x509::verify::{ChainVerifier, Purpose};
 
 /// Whose certificates are trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,40 +23,22 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// The authorities of a PEM bundle.
+    /// The authorities of a PEM bundle. Blocks that are none are passed over, as Go passes them over.
     ///
     /// # Errors
     /// When there is none in it.
-    pub fn from_pem(pem: &[u8]) -> Result<Trust, String> {
-        let found: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| format!("not PEM: {error}"))?;
-        if found.is_empty() {
-            return Err("no certificate in it".to_owned());
+    pub fn from_pem(text: &[u8]) -> Result<Trust, String> {
+        let found = read::authorities(text)?;
+        Ok(Trust::Authorities(found.into_iter().map(CertificateDer::from).collect()))
+    }
+
+    /// The authorities that chains may end in; none where everybody is trusted.
+    fn roots(&self) -> Option<Vec<CertificateDer<'static>>> {
+        match self {
+            Trust::Anyone => None,
+            Trust::System => Some(rustls_native_certs::load_native_certs().certs),
+            Trust::Authorities(all) => Some(all.clone()),
         }
-        Trust::Authorities(found).checked()
-    }
-
-    fn checked(self) -> Result<Trust, String> {
-        self.roots().map(|_| self)
-    }
-
-    /// The authorities, as chains end in them and as they are.
-    fn roots(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
-        let mut roots = RootCertStore::empty();
-        let authorities = match self {
-            Trust::Anyone => Vec::new(),
-            Trust::System => {
-                let found = rustls_native_certs::load_native_certs().certs;
-                roots.add_parsable_certificates(found.iter().cloned());
-                found
-            }
-            Trust::Authorities(all) => {
-                for one in all {
-                    roots.add(one.clone()).map_err(|error| error.to_string())?;
-                }
-                all.clone()
-            }
-        };
-        Ok((roots, authorities))
     }
 }
 
@@ -78,45 +59,40 @@ pub(crate) fn settings(trust: &Trust, certificate: Option<&Certificate>) -> Resu
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let builder = match trust {
-        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified { provider })),
-        _ => match trust.roots()? {
-            (roots, _) if roots.is_empty() => builder.with_root_certificates(roots),
-            (roots, authorities) => {
-                let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-                let chains = chains.map_err(|error| error.to_string())?;
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusting { chains, authorities }))
-            }
-        },
-    };
+    let schemes = provider.signature_verification_algorithms;
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusting { roots: trust.roots(), schemes }));
     match certificate {
         Some((chain, key)) => builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(|error| error.to_string()),
         None => Ok(builder.with_no_client_auth()),
     }
 }
 
-/// Believes what an authority has signed, and as Go an authority's own certificate: servers that sign for themselves show one.
+/// Believes what Go believes: a chain to an authority, or an authority's own certificate. Without authorities every certificate, but not that somebody has its
+/// key who has not.
 #[derive(Debug)]
 struct Trusting {
-    chains: Arc<WebPkiServerVerifier>,
-    authorities: Vec<CertificateDer<'static>>,
+    roots: Option<Vec<CertificateDer<'static>>>,
+    schemes: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCertVerifier for Trusting {
     fn verify_server_cert(
         &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
+        leaf: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
         server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
+        _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if !self.authorities.iter().any(|authority| **authority == **end_entity) {
-            return self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        }
-        verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-        may_serve(end_entity, now).map_err(Error::InvalidCertificate)?;
-        Ok(ServerCertVerified::assertion())
+        let (leaf, others) = handshake::read(leaf, others.iter().map(AsRef::as_ref))?;
+        let Some(roots) = &self.roots else { return Ok(ServerCertVerified::assertion()) };
+        let names: Vec<&[u8]> = [&leaf].into_iter().chain(&others).map(|certificate| certificate.issuer).collect();
+        let roots = roots.iter().filter_map(|root| Read::read(root).ok());
+        let roots: Vec<Read<'_>> = roots.filter(|root| root.raw == leaf.raw || names.contains(&root.subject)).collect();
+        let name = text_of(server_name);
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let verifier = ChainVerifier { roots: &roots, others: &others, now, purpose: Purpose::Server(&name) };
+        verifier.evaluate(&leaf).map(|()| ServerCertVerified::assertion()).map_err(handshake::refused)
     }
 
     fn verify_tls12_signature(
@@ -125,7 +101,7 @@ impl ServerCertVerifier for Trusting {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, certificate, signed)
+        handshake::check_tls12(&self.schemes, message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -134,74 +110,20 @@ impl ServerCertVerifier for Trusting {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, certificate, signed)
+        handshake::check_tls13(&self.schemes, message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
+        self.schemes.supported_schemes()
     }
 }
 
-/// Judges the time and the purpose of a certificate that needs no issuer.
-fn may_serve(certificate: &[u8], now: UnixTime) -> Result<(), CertificateError> {
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
-    let now = i64::try_from(now.as_secs()).ok().and_then(|now| ASN1Time::from_timestamp(now).ok()).ok_or(CertificateError::BadEncoding)?;
-    if now < parsed.validity().not_before {
-        return Err(CertificateError::NotValidYet);
-    }
-    if parsed.validity().not_after < now {
-        return Err(CertificateError::Expired);
-    }
-    for extension in parsed.extensions() {
-        match extension.parsed_extension() {
-            ParsedExtension::ExtendedKeyUsage(usage) if !(usage.any || usage.server_auth) => return Err(CertificateError::InvalidPurpose),
-            ParsedExtension::UnsupportedExtension { .. } | ParsedExtension::ParseError { .. } if extension.critical => {
-                return Err(CertificateError::UnhandledCriticalExtension);
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Believes every certificate, but not that somebody has its key who has not.
-#[derive(Debug)]
-struct Unverified {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+/// A name or an address as Go has it.
+fn text_of(server: &ServerName<'_>) -> String {
+    match server {
+        ServerName::IpAddress(IpAddr::V4(ip)) => std::net::Ipv4Addr::from(*ip).to_string(),
+        ServerName::IpAddress(IpAddr::V6(ip)) => std::net::Ipv6Addr::from(*ip).to_string(),
+        name => name.to_str().into_owned(),
     }
 }
 
@@ -221,26 +143,30 @@ mod tests {
     }
 
     fn judged(authority: &CertificateDer<'static>, shown: &CertificateDer<'static>, name: &str) -> Result<(), String> {
-        let (roots, authorities) = Trust::Authorities(vec![authority.clone()]).roots().expect("an authority");
-        let chains = WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::new(aws_lc_rs::default_provider())).build();
-        let verifier = Trusting { chains: chains.expect("a verifier"), authorities };
+        let schemes = aws_lc_rs::default_provider().signature_verification_algorithms;
+        let verifier = Trusting { roots: Trust::Authorities(vec![authority.clone()]).roots(), schemes };
         let name = ServerName::try_from(name.to_owned()).expect("a name");
-        verifier.verify_server_cert(shown, &[], &name, &[], UnixTime::now()).map(drop).map_err(|error| error.to_string())
+        verifier
+            .verify_server_cert(shown, &[], &name, &[], UnixTime::now())
+            .map(drop)
+            .map_err(|error| handshake::refusal(&error).unwrap_or_default())
     }
 
     #[test]
     fn an_authority_may_be_the_server() {
         let it = self_signed(|_| {});
         assert_eq!(judged(&it, &it, "hook.example"), Ok(()));
-        assert!(judged(&it, &it, "other.example").is_err_and(|why| why.contains("not valid for name")));
+        assert!(
+            judged(&it, &it, "other.example").is_err_and(|why| why == "x509: certificate is valid for hook.example, not other.example")
+        );
         assert!(judged(&it, &self_signed(|_| {}), "hook.example").is_err(), "somebody else's");
         let serves = self_signed(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
         assert_eq!(judged(&serves, &serves, "hook.example"), Ok(()));
         let wrong: [(&str, Change); 4] = [
-            ("Expired", |params| params.not_after = date_time_ymd(2020, 1, 1)),
-            ("NotValidYet", |params| params.not_before = date_time_ymd(2900, 1, 1)),
-            ("InvalidPurpose", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]),
-            ("CriticalExtension", |params| {
+            ("is after 2020-01-01T00:00:00Z", |params| params.not_after = date_time_ymd(2020, 1, 1)),
+            ("is before 2900-01-01T00:00:00Z", |params| params.not_before = date_time_ymd(2900, 1, 1)),
+            ("incompatible key usage", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]),
+            ("unhandled critical extension", |params| {
                 let mut extension = CustomExtension::from_oid_content(&[1, 3, 9999, 1], vec![5, 0]);
                 extension.set_criticality(true);
                 params.custom_extensions.push(extension);

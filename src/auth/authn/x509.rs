@@ -1,30 +1,23 @@
 //! Client certificates: which chains are trusted, and whom they name.
 
-mod certificate;
-mod chain;
-mod der;
-mod extensions;
 mod handshake;
 #[cfg(test)]
 mod made;
-mod names;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ::x509::certificate::Certificate;
+use ::x509::pem;
+use ::x509::verify::{ChainVerifier, Purpose};
 use arc_swap::ArcSwap;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
+use rustls::DistinguishedName;
+use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{DistinguishedName, RootCertStore};
 use sha2::{Digest, Sha256};
 
 use super::service_account::CREDENTIAL_ID;
 use crate::user::User;
-use certificate::Certificate;
-use chain::ChainVerifier;
 use handshake::AnyCertificate;
 use reload::Wrong;
 
@@ -126,8 +119,6 @@ impl ClientCertificate {
 #[derive(Clone, Debug)]
 pub(super) struct Authorities {
     roots: Vec<Root>,
-    /// Judges the names of chains in which an authority constrains them; none when it can read no authority.
-    names: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// One authority.
@@ -138,20 +129,17 @@ struct Root {
 }
 
 impl Authorities {
+    /// Reads the blocks of certificates; others, and those with headers, are passed over as Go passes them over.
     pub(super) fn from_pem(bytes: &[u8]) -> Result<Authorities, String> {
-        let (mut roots, mut store) = (Vec::new(), RootCertStore::empty());
-        for der in CertificateDer::pem_slice_iter(bytes) {
-            let der = der.map_err(|error| format!("not PEM: {error}"))?;
-            let certificate = Certificate::read(&der).map_err(|why| format!("a certificate cannot be parsed: {why}"))?;
-            let subject = certificate.subject.to_vec();
-            store.add_parsable_certificates([der.clone()]);
+        let mut roots = Vec::new();
+        for der in pem::certificates(bytes).map(CertificateDer::from) {
+            let subject = Certificate::read(&der).map_err(|why| format!("a certificate cannot be parsed: {why}"))?.subject.to_vec();
             roots.push(Root { der, subject });
         }
         if roots.is_empty() {
             return Err("no certificate in it".to_owned());
         }
-        let names = WebPkiClientVerifier::builder_with_provider(Arc::new(store), Arc::new(aws_lc_rs::default_provider())).build();
-        Ok(Authorities { roots, names: names.ok() })
+        Ok(Authorities { roots })
     }
 
     /// Of all certificates in these files.
@@ -196,15 +184,8 @@ impl Authorities {
         let issuers: Vec<&[u8]> = [&certificate].into_iter().chain(&others).map(|certificate| certificate.issuer).collect();
         let may_count = |root: &&Root| root.der == *leaf || issuers.contains(&&root.subject[..]);
         let roots = self.roots.iter().filter(may_count).map(|root| read(&root.der)).collect::<Result<Vec<_>, _>>()?;
-        let names_fit = || {
-            let names = self.names.as_ref().ok_or("x509: an authority constrains names")?;
-            let verified = names.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch));
-            verified.map(|_| ()).map_err(|error| error.to_string())
-        };
         let now = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
-        ChainVerifier { roots: &roots, others: &others, now, names_fit: &names_fit }
-            .evaluate(&read(leaf)?)
-            .map_err(|why| format!("x509: {why}"))?;
+        ChainVerifier { roots: &roots, others: &others, now, purpose: Purpose::Client }.evaluate(&certificate)?;
         Ok(certificate)
     }
 
@@ -216,7 +197,7 @@ impl Authorities {
 }
 
 fn read(bytes: &[u8]) -> Result<Certificate<'_>, String> {
-    Certificate::read(bytes).map_err(|why| format!("x509: {why}"))
+    Certificate::read(bytes).map_err(String::from)
 }
 
 /// What a handshake asks when there are authorities: see [`AnyCertificate`].
@@ -242,11 +223,11 @@ fn named(certificate: &Certificate<'_>) -> CertificateTrust {
     CertificateTrust::Trusted { user: Arc::new(user), expires: end(certificate) }
 }
 
-/// When the first certificate of a PEM text ends, in seconds of Unix time; none when there is none that can be read.
+/// When the first certificate of a PEM text ends, in seconds of Unix time; none when the first block is none that can be read.
 #[must_use]
-pub fn not_after(pem: &[u8]) -> Option<i64> {
-    let der = CertificateDer::from_pem_slice(pem).ok()?;
-    Certificate::read(&der).ok().map(|certificate| certificate.not_after)
+pub fn not_after(text: &[u8]) -> Option<i64> {
+    let (block, _) = pem::decode(text)?;
+    Certificate::read_all(&block.bytes).ok()?.first().map(|certificate| certificate.not_after)
 }
 
 fn end(certificate: &Certificate<'_>) -> SystemTime {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
-use x509_parser::prelude::{FromDer, Pem, X509Certificate};
+use x509::certificate;
 
 use super::{
     names::not_a_label,
@@ -64,17 +64,7 @@ pub(super) fn wrong_bundle(bundle: &str) -> Option<String> {
         return None;
     }
     let bytes = BASE64_STANDARD.decode(bundle).unwrap_or_default();
-    let mut why = "unable to parse bytes as PEM block";
-    for block in Pem::iter_from_buffer(&bytes).map_while(Result::ok) {
-        if block.label != "CERTIFICATE" {
-            continue;
-        }
-        if X509Certificate::from_der(&block.contents).is_ok() {
-            return None;
-        }
-        why = "failed to parse certificate: x509: malformed certificate";
-    }
-    Some(format!("unable to load root certificates: {why}"))
+    certificate::authorities(&bytes).err().map(|why| format!("unable to load root certificates: {why}"))
 }
 
 fn wrong_config(config: &Value, path: &str, any_bundle: bool) -> Vec<FieldError> {

@@ -6,6 +6,7 @@ mod pod;
 mod pod_parts;
 mod service;
 mod signing;
+mod signing_spec;
 mod slices;
 mod volume;
 mod warnings;
@@ -310,6 +311,7 @@ pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError
         "apiregistration.k8s.io/apiservices" => {
             metadata::version_group(tree::text(object, &["metadata", "name"]), object).into_iter().collect()
         }
+        SIGNING_REQUESTS => signing::validate_create(object),
         "roles" | "clusterroles" => access::validate_role(object, None),
         "rolebindings" | "clusterrolebindings" => access::validate_binding(object, None),
         _ => Vec::new(),

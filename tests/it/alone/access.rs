@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Failure, Outcome, asked, secure::start};
+use super::{Failure, Outcome, apply::SIGNING_REQUEST, asked, secure::start};
 use crate::{
     client::Client,
     live::{free_address, peers::Site},
@@ -188,7 +188,8 @@ async fn approving_and_signing_need_a_right_for_the_signer() -> Outcome {
     let server = start(dir.path(), &site, listener, &[]).await?;
     let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
     let (requests, roles) = ("/apis/certificates.k8s.io/v1/certificatesigningrequests", format!("{RBAC}/clusterroles"));
-    let request = json!({"metadata": {"name": "r"}, "spec": {"signerName": "ex.io/a", "usages": ["client auth"], "request": "YQ=="}});
+    let request =
+        json!({"metadata": {"name": "r"}, "spec": {"signerName": "ex.io/a", "usages": ["client auth"], "request": SIGNING_REQUEST}});
     let created = asked(&admin, ("POST", requests), Some(&request), 201).await?;
     let rule = |group: &str, resources: Value, verbs: Value| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let group = "certificates.k8s.io";

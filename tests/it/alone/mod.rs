@@ -40,6 +40,7 @@ mod restart;
 mod revocation;
 pub(crate) mod secure;
 mod shards;
+mod signing_requests;
 pub(crate) mod socket;
 mod trouble;
 mod unread;

@@ -3,6 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::pki_types::UnixTime;
+use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 
 use super::*;

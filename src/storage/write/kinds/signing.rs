@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{Part, tree};
+use super::{Part, signing_spec, tree};
 use crate::write::Requester;
 use go::quote::quoted;
 use model::invalid::FieldError;
@@ -77,10 +77,20 @@ pub(super) fn with_conditions(old: &Value, mut wanted: Value) -> Value {
     wanted
 }
 
-/// What is wrong with a change of conditions and certificate: who approves does not sign, who signs does not approve, and what was said stays said.
+/// What is wrong with a new request.
+pub(super) fn validate_create(request: &Value) -> Vec<FieldError> {
+    let mut errors = signing_spec::wrong_spec(request, None);
+    errors.extend(validate_conditions(conditions(request), &[]));
+    errors.extend(signing_spec::wrong_certificate(request, None));
+    errors
+}
+
+/// What is wrong with a changed request: what it asks for, its certificate, and the change of its conditions and certificate. Who approves does not sign, who signs does not approve, and what was said stays said.
 pub(super) fn validate_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     const AT: &str = "status.conditions";
-    let mut errors = validate_conditions(conditions(new), conditions(old));
+    let mut errors = signing_spec::wrong_spec(new, Some(old));
+    errors.extend(validate_conditions(conditions(new), conditions(old)));
+    errors.extend(signing_spec::wrong_certificate(new, Some(old)));
     let of = |request, kind: &str| -> Vec<Value> {
         conditions(request).iter().filter(|condition| tree::text(condition, &["type"]) == kind).cloned().collect()
     };
@@ -185,7 +195,9 @@ mod tests {
         let mut new = request(json!([condition("Denied", "d", Value::Null)]));
         keep_verdicts(&mut new, &old, now);
         assert_eq!(new, request(json!([condition("Denied", "d", "2026-01-02T03:04:05Z".into())])), "judged by `validate_update`, not here");
-        let texts = |part| -> Vec<String> { validate_update(&new, &old, part).into_iter().map(|error| error.message).collect() };
+        let of_status = |error: &FieldError| error.field.starts_with("status");
+        let texts =
+            |part| -> Vec<String> { validate_update(&new, &old, part).into_iter().filter(of_status).map(|error| error.message).collect() };
         let removed = ["Approved", "Failed"].map(|kind| format!("Forbidden: updates may not remove a condition of type \"{kind}\""));
         assert_eq!(texts(Part::Approval), removed);
         assert_eq!(texts(Part::Status)[2], "Forbidden: updates may not add a condition of type \"Denied\"");
@@ -201,10 +213,12 @@ mod tests {
             new,
             json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "spec": {"signerName": "s"}, "status": {"conditions": approved}})
         );
-        assert_eq!(validate_update(&new, &old, Part::Approval), []);
+        let of_status = |error: &FieldError| error.field.starts_with("status");
         let texts = |new: &Value, old: &Value, part| -> Vec<String> {
-            validate_update(new, old, part).into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+            let errors = validate_update(new, old, part).into_iter().filter(of_status);
+            errors.map(|error| format!("{}: {}", error.field, error.message)).collect()
         };
+        assert_eq!(texts(&new, &old, Part::Approval), [""; 0]);
         assert_eq!(texts(&new, &old, Part::Status), ["status.conditions: Forbidden: updates may not add a condition of type \"Approved\""]);
         let signed = |certificate: &str| json!({"status": {"certificate": certificate}});
         assert_eq!(texts(&signed("x"), &old, Part::Status), [""; 0]);

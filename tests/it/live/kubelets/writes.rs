@@ -228,9 +228,6 @@ impl<'a> Play<'a> {
         let signer = self.mostly(&["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving", "example.com/other"]);
         let usage = if signer.ends_with("serving") { "server auth" } else { "client auth" };
         let request = request(&mut self.rng, &name)?;
-        let is_broken = !request.starts_with('-') || request.contains("BEGIN CERTIFICATE-");
-        // What a signer of no kubelet gets is judged by validation, which is not what is compared here.
-        let signer = if is_broken && signer.starts_with("example") { "kubernetes.io/kubelet-serving" } else { signer };
         let spec = json!({"signerName": signer, "request": BASE64_STANDARD.encode(request), "usages": ["digital signature", usage]});
         let object = json!({"metadata": {"name": format!("made-{}", self.made)}, "spec": spec});
         Ok(Write::new("POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", &object))

@@ -1,66 +1,66 @@
-//! Strict DER: elements with one-byte tags and shortest lengths, as Go's cryptobyte reads them.
+//! Strict DER: elements with one-byte tags and shortest lengths, as Go's cryptobyte reads them. Certificates are read so.
 
 use go::calendar;
 
-pub(super) const BOOLEAN: u8 = 0x01;
-pub(super) const INTEGER: u8 = 0x02;
-pub(super) const BIT_STRING: u8 = 0x03;
-pub(super) const OCTET_STRING: u8 = 0x04;
-pub(super) const OID: u8 = 0x06;
-pub(super) const UTF8_STRING: u8 = 0x0c;
-pub(super) const NUMERIC_STRING: u8 = 0x12;
-pub(super) const PRINTABLE_STRING: u8 = 0x13;
-pub(super) const T61_STRING: u8 = 0x14;
-pub(super) const IA5_STRING: u8 = 0x16;
-pub(super) const UTC_TIME: u8 = 0x17;
-pub(super) const GENERALIZED_TIME: u8 = 0x18;
-pub(super) const BMP_STRING: u8 = 0x1e;
-pub(super) const SEQUENCE: u8 = 0x30;
-pub(super) const SET: u8 = 0x31;
+pub(crate) const BOOLEAN: u8 = 0x01;
+pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BIT_STRING: u8 = 0x03;
+pub(crate) const OCTET_STRING: u8 = 0x04;
+pub(crate) const OID: u8 = 0x06;
+pub(crate) const UTF8_STRING: u8 = 0x0c;
+pub(crate) const NUMERIC_STRING: u8 = 0x12;
+pub(crate) const PRINTABLE_STRING: u8 = 0x13;
+pub(crate) const T61_STRING: u8 = 0x14;
+pub(crate) const IA5_STRING: u8 = 0x16;
+pub(crate) const UTC_TIME: u8 = 0x17;
+pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+pub(crate) const BMP_STRING: u8 = 0x1e;
+pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
 
 /// What a DER `NULL` is as a whole.
-pub(super) const NULL: &[u8] = &[0x05, 0x00];
+pub(crate) const NULL: &[u8] = &[0x05, 0x00];
 
 /// The tag of a member with this number, which holds other elements.
-pub(super) const fn constructed(number: u8) -> u8 {
+pub(crate) const fn constructed(number: u8) -> u8 {
     0xa0 | number
 }
 
 /// The tag of a member with this number, which holds bytes.
-pub(super) const fn primitive(number: u8) -> u8 {
+pub(crate) const fn primitive(number: u8) -> u8 {
     0x80 | number
 }
 
 /// Elements that are read one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'d>(&'d [u8]);
+pub(crate) struct Reader<'d>(&'d [u8]);
 
 /// One element.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Element<'d> {
-    pub(super) tag: u8,
+pub(crate) struct Element<'d> {
+    pub(crate) tag: u8,
     /// What is in it.
-    pub(super) contents: &'d [u8],
+    pub(crate) contents: &'d [u8],
     /// Tag, length and contents.
-    pub(super) whole: &'d [u8],
+    pub(crate) whole: &'d [u8],
 }
 
 impl<'d> Reader<'d> {
-    pub(super) fn new(bytes: &'d [u8]) -> Self {
+    pub(crate) fn new(bytes: &'d [u8]) -> Self {
         Self(bytes)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// What is still to be read.
-    pub(super) fn rest(&self) -> &'d [u8] {
+    pub(crate) fn rest(&self) -> &'d [u8] {
         self.0
     }
 
     /// The next element, whatever it is.
-    pub(super) fn any(&mut self) -> Option<Element<'d>> {
+    pub(crate) fn any(&mut self) -> Option<Element<'d>> {
         let [tag, first, rest @ ..] = self.0 else { return None };
         // Tags of several bytes are in no certificate.
         if tag & 0x1f == 0x1f {
@@ -84,19 +84,24 @@ impl<'d> Reader<'d> {
         Some(Element { tag: *tag, contents: &whole[head..], whole })
     }
 
+    /// Whether the next element has this tag.
+    pub(crate) fn peeks(&self, tag: u8) -> bool {
+        self.0.first() == Some(&tag)
+    }
+
     /// The next element, which must have this tag.
-    pub(super) fn expect(&mut self, tag: u8) -> Option<Element<'d>> {
+    pub(crate) fn expect(&mut self, tag: u8) -> Option<Element<'d>> {
         self.any().filter(|element| element.tag == tag)
     }
 
     /// What is in the next element, which must have this tag.
-    pub(super) fn contents(&mut self, tag: u8) -> Option<&'d [u8]> {
+    pub(crate) fn contents(&mut self, tag: u8) -> Option<&'d [u8]> {
         self.expect(tag).map(|element| element.contents)
     }
 
     /// What is in the next element, if it has this tag; `Some(None)` if it is another one or none.
     #[allow(clippy::option_option, reason = "the outer one is malformed DER, the inner one an element that is not there")]
-    pub(super) fn optional(&mut self, tag: u8) -> Option<Option<&'d [u8]>> {
+    pub(crate) fn optional(&mut self, tag: u8) -> Option<Option<&'d [u8]>> {
         match self.0.first() {
             Some(next) if *next == tag => self.contents(tag).map(Some),
             _ => Some(None),
@@ -104,28 +109,41 @@ impl<'d> Reader<'d> {
     }
 
     /// The elements in a sequence, which is the next one.
-    pub(super) fn sequence(&mut self) -> Option<Reader<'d>> {
+    pub(crate) fn sequence(&mut self) -> Option<Reader<'d>> {
         self.contents(SEQUENCE).map(Reader)
     }
 
     /// The bytes of an object identifier.
-    pub(super) fn oid(&mut self) -> Option<&'d [u8]> {
+    pub(crate) fn oid(&mut self) -> Option<&'d [u8]> {
         self.contents(OID).filter(|oid| is_oid(oid))
     }
 
     /// The bytes of an integer, big-endian, in their shortest form.
-    pub(super) fn integer(&mut self) -> Option<&'d [u8]> {
+    pub(crate) fn integer(&mut self) -> Option<&'d [u8]> {
         self.contents(INTEGER).filter(|bytes| is_integer(bytes))
     }
 
     /// An integer that is not negative and fits.
-    pub(super) fn unsigned(&mut self) -> Option<u64> {
-        let bytes = self.integer().filter(|bytes| bytes.len() <= 8 && bytes[0] & 0x80 == 0)?;
-        Some(bytes.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+    pub(crate) fn unsigned(&mut self) -> Option<u64> {
+        let bytes = self.integer().filter(|bytes| bytes[0] & 0x80 == 0)?;
+        let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
+        (bytes.len() <= 8).then(|| bytes.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+    }
+
+    /// An integer of 64 bits.
+    pub(crate) fn signed(&mut self) -> Option<i64> {
+        self.signed_as(INTEGER)
+    }
+
+    /// An integer of 64 bits with this tag.
+    pub(crate) fn signed_as(&mut self, tag: u8) -> Option<i64> {
+        let bytes = self.contents(tag).filter(|bytes| is_integer(bytes) && bytes.len() <= 8)?;
+        let begin = if bytes[0] & 0x80 == 0 { 0 } else { -1 };
+        Some(bytes.iter().fold(begin, |number, byte| (number << 8) | i64::from(*byte)))
     }
 
     /// `true` or `false`.
-    pub(super) fn boolean(&mut self) -> Option<bool> {
+    pub(crate) fn boolean(&mut self) -> Option<bool> {
         match self.contents(BOOLEAN)? {
             [0x00] => Some(false),
             [0xff] => Some(true),
@@ -134,7 +152,7 @@ impl<'d> Reader<'d> {
     }
 
     /// The bytes of a bit string, and how many bits of the last one are none of it.
-    pub(super) fn bits(&mut self) -> Option<(&'d [u8], u8)> {
+    pub(crate) fn bits(&mut self) -> Option<(&'d [u8], u8)> {
         let (unused, bytes) = self.contents(BIT_STRING)?.split_first()?;
         let fits = match bytes.last() {
             None => *unused == 0,
@@ -144,12 +162,12 @@ impl<'d> Reader<'d> {
     }
 
     /// A point in time, in seconds since 1970.
-    pub(super) fn time(&mut self) -> Option<i64> {
+    pub(crate) fn time(&mut self) -> Option<i64> {
         let element = self.any()?;
         let text = std::str::from_utf8(element.contents).ok()?;
         match element.tag {
             UTC_TIME => utc_time(text),
-            GENERALIZED_TIME => moment(digits(text.get(..4)?)?, text.get(4..)?, true),
+            GENERALIZED_TIME => generalized_time(text),
             _ => None,
         }
     }
@@ -184,8 +202,13 @@ fn is_integer(bytes: &[u8]) -> bool {
     }
 }
 
+/// `YYYYMMDDhhmmss` with `Z` or an offset.
+pub(crate) fn generalized_time(text: &str) -> Option<i64> {
+    moment(digits(text.get(..4)?)?, text.get(4..)?, true)
+}
+
 /// `YYMMDDhhmm[ss]` with `Z` or an offset: years up to 2049.
-fn utc_time(text: &str) -> Option<i64> {
+pub(crate) fn utc_time(text: &str) -> Option<i64> {
     let year: i64 = digits(text.get(..2)?)?;
     let year = if year >= 50 { 1900 + year } else { 2000 + year };
     let rest = text.get(2..)?;

@@ -1,0 +1,3 @@
+module watchcache/chains
+
+go 1.26

@@ -1,0 +1,3 @@
+module watchcache/requests
+
+go 1.26
