@@ -402,10 +402,6 @@ mod tests {
     const LONG: Duration = Duration::from_secs(600);
 
     impl Bench {
-        async fn new() -> Self {
-            Self::waiting(CLUSTER_TIME_MAX).await
-        }
-
         /// Asks for so long.
         async fn waiting(time_max: Duration) -> Self {
             let says = Arc::new(Mutex::new(Reaction::Drop));
@@ -454,7 +450,7 @@ mod tests {
     #[tokio::test]
     async fn the_last_answer_counts_while_there_is_none() {
         for refusal in [json!({"authenticated": false}), json!({"authenticated": false, "error": "the token is revoked"})] {
-            let bench = Bench::new().await;
+            let bench = Bench::waiting(CLUSTER_TIME_MAX).await;
             bench.says_jane();
             assert_eq!(bench.who("t").await, jane());
             bench.is_away();
@@ -471,7 +467,7 @@ mod tests {
     /// One question that fails is no sign that nobody answers, nor is an answer that is too long.
     #[tokio::test]
     async fn nothing_counts_of_a_server_that_answers() {
-        let bench = Bench::new().await;
+        let bench = Bench::waiting(CLUSTER_TIME_MAX).await;
         bench.says_jane();
         assert_eq!(bench.who("t").await, jane());
         *bench.says.lock() = Reaction::Answer(200, "application/json", vec![b' '; ANSWER_BYTES_MAX + 1].into());
@@ -489,7 +485,7 @@ mod tests {
     /// While it is away nobody waits for it, and one question at a time finds out when it is back.
     #[tokio::test]
     async fn nobody_waits_for_who_is_away() {
-        let bench = Bench::new().await;
+        let bench = Bench::waiting(CLUSTER_TIME_MAX).await;
         bench.says_jane();
         assert_eq!(bench.who("t").await, jane());
         bench.is_away();
@@ -540,7 +536,7 @@ mod tests {
         for other in ["", "a.b.c", "a.b", &of("{}"), &of(r#"{"exp":"1"}"#), &of(r#"{"exp":1e300}"#)] {
             assert_eq!(lasts(other), None, "{other}");
         }
-        let bench = Bench::new().await;
+        let bench = Bench::waiting(CLUSTER_TIME_MAX).await;
         bench.says_jane();
         let (over, lasting) = (of(r#"{"exp":1}"#), of(&format!(r#"{{"exp":{}}}"#, now + 3_600)));
         assert_eq!((bench.who(&over).await, bench.who(&lasting).await), (jane(), jane()));
@@ -551,7 +547,7 @@ mod tests {
     /// Tokens of nobody push out nobody's.
     #[tokio::test]
     async fn refusals_are_kept_only_over_somebody() {
-        let bench = Bench::new().await;
+        let bench = Bench::waiting(CLUSTER_TIME_MAX).await;
         bench.says(&json!({"authenticated": false}));
         assert_eq!(bench.who("t").await, Ok(None));
         assert!(bench.reviewer.answers.before.lock().is_empty());
