@@ -40,6 +40,7 @@ mod shards;
 pub(crate) mod socket;
 mod trouble;
 mod unread;
+mod unstored;
 mod versions;
 mod webhook;
 
