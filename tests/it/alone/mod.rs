@@ -44,6 +44,7 @@ mod signing_requests;
 pub(crate) mod socket;
 mod trouble;
 mod unread;
+mod unstored;
 mod versions;
 mod webhook;
 

@@ -86,7 +86,7 @@ async fn an_apply_asks_the_webhook_whichever_version_the_object_is_in() -> Outco
     let (status, object) = applied(&client, "v2", ("d", "third"), &json!({"c2": "other"})).await?;
     assert_eq!(
         (status, object["message"].as_str()),
-        (409, Some("Apply failed with 1 conflict: conflict with \"me\" using ex.io/v1: .spec.c1")),
+        (409, Some("Apply failed with 1 conflict: conflict with \"me\": .spec.c1")),
         "{object}"
     );
     Ok(())
