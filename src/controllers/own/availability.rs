@@ -10,13 +10,16 @@ use crate::objects::{place, text, tree};
 use cache::state::snapshot::Snapshot;
 use model::{Epoch, Revision};
 use registry::Resource;
-use storage::write::{failure::WriteError, object_ref::ObjectRef};
+use storage::write::{Part, failure::WriteError, object_ref::ObjectRef};
 
 /// How often an APIService of another API server is looked at without a change, as by kube-apiserver.
 pub(super) const RECHECK_EVERY: Duration = Duration::from_secs(30);
 
 /// Which Service a slice of endpoints belongs to.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// The reason of what this server itself answers for.
+const LOCAL: &str = "Local";
 
 /// What the condition says.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +80,7 @@ pub(super) fn is_local(service: &Value) -> bool {
 /// Says of one that this server itself answers for that it is available.
 pub(super) async fn tell_local(controllers: &Controllers, target: &ObjectRef) -> Result<(), WriteError> {
     let message = "Local APIServices are always available".to_owned();
-    tell(controllers, target, &Availability { status: "True", reason: "Local", message }).await
+    tell(controllers, target, &Availability { status: "True", reason: LOCAL, message }).await
 }
 
 /// Says of one that another API server is to answer for why it is not available.
@@ -139,8 +142,11 @@ async fn tell(controllers: &Controllers, target: &ObjectRef, availability: &Avai
     if cached.is_some_and(|cached| with_condition(&cached, availability, &now).is_none()) {
         return Ok(());
     }
-    // Nobody manages the status of an APIService.
-    controllers.writer.amend(target, |current| with_condition(current, availability, &now)).await.map(drop)
+    if availability.reason == LOCAL {
+        // Nobody manages it: in kube-apiserver it comes with the object.
+        return controllers.writer.amend(target, |current| with_condition(current, availability, &now)).await.map(drop);
+    }
+    controllers.writer.amend_part(target, Part::Status, |current| with_condition(current, availability, &now)).await.map(drop)
 }
 
 /// The APIService with this condition; none if it has it. The time is that of the last change of the status.
