@@ -116,6 +116,19 @@ fn request(target: ObjectRef, part: Part, manager: &str) -> WriteRequest<'static
     WriteRequest { part, options, ..WriteRequest::by_server(target) }
 }
 
+/// Writes of the start that are under way at once: the store commits them together, and each holds the trees of its object.
+const WRITES_AT_ONCE: usize = 8;
+
+/// Awaits all of these, [`WRITES_AT_ONCE`] at a time, and returns what they return in the same order.
+pub(super) async fn a_few_at_once<F: Future>(all: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting = all.into_iter().collect::<Vec<F>>().into_iter();
+    let mut done = Vec::with_capacity(waiting.len());
+    while waiting.len() > 0 {
+        done.extend(join_all(waiting.by_ref().take(WRITES_AT_ONCE)).await);
+    }
+    done
+}
+
 impl Controllers {
     /// Waits until a resource is loaded.
     pub(super) async fn loaded(&self, resource: &Resource) -> Result<Known, WriteError> {
@@ -148,7 +161,7 @@ impl Controllers {
             known.snapshot.store.find(&place(resource, "", name).key(&self.prefix)).is_none()
         };
         let created = objects.iter().filter(is_missing).map(|object| self.create_as(manager, resource, "", object));
-        join_all(created).await.into_iter().try_for_each(|created| created.map(drop))
+        a_few_at_once(created).await.into_iter().try_for_each(|created| created.map(drop))
     }
 
     /// Applies a part of an object in the name of this manager, whoever had its fields before.

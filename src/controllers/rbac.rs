@@ -6,11 +6,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Controllers, objects::tree};
+use super::{Controllers, objects::tree, own::a_few_at_once};
 use auth::authz::bootstrap::{Object, Step, objects, reconcile};
 use auth::authz::rbac::GROUP;
 use registry::Resource;
@@ -49,10 +48,10 @@ pub(super) async fn run(controllers: &Controllers) {
     }
 }
 
-/// Makes what is not there, and adds what is missing, all at once.
+/// Makes what is not there, and adds what is missing.
 async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
     let wanted = objects();
-    let done = join_all(wanted.iter().map(|desired| ensure(controllers, desired))).await;
+    let done = a_few_at_once(wanted.iter().map(|desired| ensure(controllers, desired))).await;
     let written: Vec<bool> = done.into_iter().collect::<Result<_, WriteError>>()?;
     let changed = written.into_iter().filter(|written| *written).count();
     if changed > 0 {

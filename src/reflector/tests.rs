@@ -17,7 +17,7 @@ use cache::source::driver::Command;
 use cache::state::ring::RingLimits;
 use cache::state::snapshot::{Fed, Known};
 use client::testing::{Reaction, ReceivedRequest, Server};
-use client::{Kubeconfig, Trust};
+use client::{Kubeconfig, Login, Trust};
 use model::{GivenUp, Revision, Storage};
 use telemetry::Metrics;
 

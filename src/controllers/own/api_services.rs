@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep_until;
 
 use super::{
-    Controllers, Unready,
+    Controllers, Unready, a_few_at_once,
     availability::{self, RECHECK_EVERY},
     until_done,
 };
@@ -169,7 +169,7 @@ async fn begin(controllers: &Controllers, services: &Arc<Resource>, registration
         there.is_none_or(|there| availability::is_local(&there))
     });
     let told = local.map(|name| async move { availability::tell_local(controllers, &place(services, "", &name)).await });
-    join_all(told).await.into_iter().collect()
+    a_few_at_once(told).await.into_iter().collect()
 }
 
 /// Brings one to where it should be; returns when it is to be looked at again.

@@ -3,11 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Controllers, Unready, recorded, request, until_done};
+use super::{Controllers, Unready, a_few_at_once, recorded, request, until_done};
 use crate::objects::{place, place_of, text, tree};
 use model::Object;
 use registry::Resource;
@@ -146,7 +145,7 @@ async fn tell(controllers: &Controllers, levels: &Arc<Resource>, schemas: &Arc<R
             }
         })
     };
-    join_all(known.snapshot.store.scan(b"", b"").filter_map(write)).await.into_iter().collect()
+    a_few_at_once(known.snapshot.store.scan(b"", b"").filter_map(write)).await.into_iter().collect()
 }
 
 /// The condition that a FlowSchema should have; none when it has it.

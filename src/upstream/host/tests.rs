@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::{Namespaces, Phase, Unknown};
-use client::Kubeconfig;
+use client::Login;
 use client::testing::{Reaction, Server};
 
 fn namespace(name: &str, revision: &str, phase: &str) -> Value {
