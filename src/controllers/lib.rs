@@ -27,6 +27,7 @@ mod selection;
 mod signer;
 mod time;
 mod tokens;
+mod unapplied;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -137,6 +138,7 @@ impl Controllers {
                     compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
                     definitions::run(&self),
                     directory::run(&self, extension),
+                    unapplied::run(&self),
                 );
             };
             let mut stopping = self.stopping.clone();
@@ -158,6 +160,7 @@ impl Controllers {
                 definitions::run(&this),
                 rbac::run(&this),
                 keeping::run(&this),
+                unapplied::run(&this),
             );
         };
         let mut stopping = this.stopping.clone();

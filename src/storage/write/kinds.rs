@@ -17,7 +17,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{Requester, custom, metadata, scale, strategy::Part, tree};
+use super::{Requester, custom, metadata, scale, strategy::Part, tree, unapplied};
 use catalogue::{Origin, Served, defaults, definition};
 use model::invalid::FieldError;
 
@@ -152,7 +152,7 @@ pub(super) fn warnings(served: &Served, part: Part, old: Option<&Value>, new: &V
     match id(served) {
         _ if served.is_custom() => metadata::finalizer_warnings(tree::metadata(new), old.map(tree::metadata)),
         DEFINITIONS => definition::warnings(new, old),
-        id => warnings::of(id, part, old, new),
+        id => warnings::of(id, part, old, new).into_iter().chain(unapplied::warnings(id, part, old, new)).collect(),
     }
 }
 

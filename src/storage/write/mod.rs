@@ -37,6 +37,7 @@ mod subresource;
 mod transaction;
 mod tree;
 mod typed;
+pub mod unapplied;
 pub mod write_gate;
 
 use std::sync::Arc;
@@ -95,6 +96,7 @@ pub struct Writer {
     loses_unknown_fields: bool,
     field_types: managed::FieldTypes,
     schemas: schemas::Schemas,
+    unapplied: unapplied::Logged,
 }
 
 /// One write: of which object, which part of it, and how.
@@ -178,7 +180,7 @@ impl Writer {
         gate: Arc<write_gate::WriteGate>,
         host: Option<Arc<Namespaces>>,
     ) -> Self {
-        let (leases, terminating, offload, field_types, schemas) = Default::default();
+        let (leases, terminating, offload, field_types, schemas, unapplied) = Default::default();
         Self {
             etcds,
             prefix: prefix.into(),
@@ -191,6 +193,7 @@ impl Writer {
             loses_unknown_fields: false,
             field_types,
             schemas,
+            unapplied,
         }
     }
 

@@ -38,6 +38,7 @@ pub(crate) mod secure;
 mod shards;
 pub(crate) mod socket;
 mod trouble;
+mod unapplied;
 mod unread;
 mod webhook;
 
