@@ -24,6 +24,7 @@ mod rbac;
 pub mod rebalance;
 mod root_ca;
 mod selection;
+mod services;
 mod signer;
 mod time;
 mod tokens;
@@ -161,6 +162,7 @@ impl Controllers {
                 rbac::run(&this),
                 keeping::run(&this),
                 unapplied::run(&this),
+                services::run(&this),
             );
         };
         let mut stopping = this.stopping.clone();

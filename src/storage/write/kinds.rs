@@ -11,6 +11,8 @@ mod volume;
 mod warnings;
 mod workload;
 
+pub(super) use warnings::address;
+
 use std::borrow::Cow;
 
 use base64::{Engine, prelude::BASE64_STANDARD};

@@ -57,7 +57,7 @@ impl Writer {
         let target = &request.target;
         validate(&binding)?;
         let now = tree::now();
-        self.change(target, ReadFrom::Cache, request.options.dry_run, false, |current| {
+        self.change(target, ReadFrom::Cache, (request.options.dry_run, false), None, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let own = |name| tree::text(&binding, &["metadata", name]);
             Preconditions { uid: own("uid"), revision: own("resourceVersion") }.check(target, current, request.options.dry_run)?;

@@ -35,6 +35,7 @@ mod replica;
 mod restart;
 mod revocation;
 pub(crate) mod secure;
+mod services;
 mod shards;
 pub(crate) mod socket;
 mod trouble;
