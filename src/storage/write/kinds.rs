@@ -19,7 +19,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{Requester, custom, metadata, scale, strategy::Part, tree, unapplied};
+use super::{Requester, custom, metadata, scale, services, strategy::Part, tree, unapplied};
 use catalogue::{Origin, Served, defaults, definition};
 use model::invalid::FieldError;
 
@@ -327,6 +327,7 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         ("configmaps" | "secrets", _) => {
             immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
         }
+        ("services/specs", Part::Status) => services::wrong_status(new, old),
         ("namespaces", Part::Status) => wrong_phase(new).into_iter().collect(),
         ("namespaces", Part::Finalizers) => metadata::bare_finalizers("spec.finalizers", &tree::texts(new, &["spec", "finalizers"])),
         (DEFINITIONS, Part::Main) => definition::validate_update(new, old, &custom::Heads),

@@ -53,7 +53,8 @@ fn cases() -> Vec<(&'static str, Value, Option<&'static str>)> {
 }
 
 async fn warnings(client: &Client, target: &str, object: &Value) -> Result<Vec<String>, Failure> {
-    let answer = client.whole("POST", target, &[("content-type", "application/json")], object.to_string().as_bytes()).await?;
+    let answer =
+        client.whole("POST", target, &[("content-type".to_owned(), "application/json".to_owned())], object.to_string().as_bytes()).await?;
     if answer.status != 201 {
         return Err(format!("{target}: {}", String::from_utf8_lossy(&answer.body)).into());
     }

@@ -124,6 +124,11 @@ pub(super) fn is_service(served: &Served) -> bool {
     &*served.storage.id == SERVICES && !served.is_custom()
 }
 
+/// What is wrong with the status of a Service.
+pub(super) fn wrong_status(new: &Value, old: &Value) -> Vec<FieldError> {
+    validate::status(new, old)
+}
+
 /// A range without a condition is ready: nobody looks after it.
 fn is_ready(range: &Value) -> bool {
     let conditions = tree::at(range, &["status", "conditions"]).and_then(Value::as_array);
@@ -168,7 +173,7 @@ impl Session<'_> {
         let mut spec = Spec::of(object);
         let planned = self.with_pools(target, |pools| plan::create(self.families(), pools, &target.name, &mut spec));
         planned.map_err(|refusal| refusal.into_error(&target.name))?;
-        spec.write_into(object);
+        self.put_in(&spec, object);
         Ok(())
     }
 
@@ -178,8 +183,16 @@ impl Session<'_> {
         let (mut spec, before) = (Spec::of(wanted), Spec::of(&old));
         let planned = self.with_pools(target, |pools| plan::update(self.families(), pools, &target.name, &mut spec, &before));
         planned.map_err(|refusal| refusal.into_error(&target.name))?;
-        spec.write_into(wanted);
+        self.put_in(&spec, wanted);
         Ok(old)
+    }
+
+    fn put_in(&self, spec: &Spec, service: &mut Value) {
+        spec.write_into(service);
+        // What is read loses it (`defaultOnRead`), and a dry run is not read.
+        if self.dry_run && spec.is_external_name() {
+            tree::member(service, "spec").remove("internalTrafficPolicy");
+        }
     }
 
     /// What is wrong with a Service (`ValidateServiceCreate`, `ValidateServiceUpdate`).

@@ -52,6 +52,42 @@ pub(super) fn service(service: &Value, old: Option<&Value>) -> Vec<FieldError> {
     judged.wrong
 }
 
+/// What is wrong with the status of a load balancer (`ValidateServiceStatusUpdate`).
+pub(super) fn status(new: &Value, old: &Value) -> Vec<FieldError> {
+    const INGRESS: &str = "status.loadBalancer.ingress";
+    let ingress =
+        |service: &Value| tree::at(service, &["status", "loadBalancer", "ingress"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let all = ingress(new);
+    if tree::text(new, &["spec", "type"]) != LOAD_BALANCER && !all.is_empty() {
+        return vec![FieldError::forbidden(INGRESS, "may only be used when `spec.type` is 'LoadBalancer'")];
+    }
+    let before = ingress(old);
+    let known: Vec<&str> = before.iter().map(|one| tree::text(one, &["ip"])).collect();
+    let mut wrong = Vec::new();
+    for (i, one) in all.iter().enumerate() {
+        let field = |name: &str| format!("{INGRESS}[{i}].{name}");
+        let (ip, host, mode) = (tree::text(one, &["ip"]), tree::text(one, &["hostname"]), one.get("ipMode").and_then(Value::as_str));
+        if !ip.is_empty() && !known.contains(&ip) {
+            wrong.extend(wrong_ip(ip).into_iter().map(|why| FieldError::invalid(field("ip"), &json!(ip), why)));
+        }
+        match mode {
+            None if !ip.is_empty() => wrong.push(FieldError::required(field("ipMode"), "must be specified when `ip` is set")),
+            Some(_) if ip.is_empty() => wrong.push(FieldError::forbidden(field("ipMode"), "may not be specified when `ip` is not set")),
+            Some(mode) if !["Proxy", "VIP"].contains(&mode) => {
+                wrong.push(FieldError::not_supported(field("ipMode"), &json!(mode), &["Proxy", "VIP"]));
+            }
+            _ => {}
+        }
+        if !host.is_empty() {
+            wrong.extend(legal::wrong_subdomain(host).iter().map(|why| FieldError::invalid(field("hostname"), &json!(host), why)));
+            if address::sloppy(host).is_some() {
+                wrong.push(FieldError::invalid(field("hostname"), &json!(host), "must be a DNS name, not an IP address"));
+            }
+        }
+    }
+    wrong
+}
+
 impl Judged<'_> {
     fn text(&self, name: &str) -> &str {
         tree::text(self.service, &["spec", name])
