@@ -39,6 +39,7 @@ mod ports;
 mod reload;
 mod replica;
 mod root_ca;
+mod services;
 mod signals;
 mod source;
 
@@ -236,7 +237,11 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let write_gate = Arc::new(WriteGate::default());
     let namespaces = config.aggregated.as_ref().map(|aggregated| aggregated::namespaces(aggregated, &logins)).transpose()?;
     let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), write_gate.clone(), namespaces.clone());
-    let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields).keeping_events(config.etcd.event_ttl));
+    let writer = writer.losing_unknown_fields(config.serve_unknown_fields).keeping_events(config.etcd.event_ttl);
+    let writer = Arc::new(match services::ranges(&config) {
+        Some(ranges) => writer.allocating(ranges),
+        None => writer,
+    });
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
     let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses, &logins)?);

@@ -21,6 +21,7 @@ mod plain;
 mod providers;
 mod replica;
 mod secure;
+mod services;
 mod source;
 mod store;
 mod tls;
@@ -38,6 +39,7 @@ use plain::Port;
 pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertise, ClusterAddresses, SecureListener};
 use server::{Binding, Limits};
+pub use services::Services;
 pub use source::{ConsistentReads, SOURCE_FLAG, Source};
 pub use store::{Embedded, StoreAlone};
 use telemetry::Log;
@@ -87,6 +89,8 @@ pub struct Config {
     pub controllers: Selection,
     /// PEM file with the authorities of `kube-root-ca.crt`; none for the one that was made.
     pub root_ca_file: Option<PathBuf>,
+    /// What Services get their addresses and ports from.
+    pub services: Services,
     /// How many requests there may be at once.
     pub inflight: MaxInflight,
     /// How long things may take.
@@ -311,6 +315,7 @@ fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, St
         aggregated: args.aggregated.aggregated(),
         controllers: Selection::parse(&args.controllers).map_err(|why| format!("--controllers: {why}"))?,
         root_ca_file: args.root_ca_file.clone(),
+        services: services::services(&args.service_cluster_ip_range, &args.service_node_port_range)?,
         inflight: MaxInflight {
             reads: args.max_requests_inflight,
             writes: args.max_mutating_requests_inflight,

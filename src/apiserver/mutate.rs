@@ -138,7 +138,10 @@ impl ResourceRequest<'_> {
             call.in_time(done, &mut timer).await
         };
         let mut response = match answered {
-            Ok(answer) => call.answered(write, answer, timer).await,
+            Ok(answer) => {
+                call.log_unapplied(&answer, &told);
+                call.answered(write, answer, timer).await
+            }
             Err(response) => response,
         };
         // Also beside an error.
@@ -375,6 +378,17 @@ impl Call<'_> {
                 }
                 None => return Ok(Answer::List(answer.expect("there was a first page"), hold)),
             }
+        }
+    }
+
+    /// Logs that what was written is stored and not applied; a dry run stores nothing.
+    fn log_unapplied(&self, answer: &Answer, told: &[String]) {
+        let served = &self.resource.served;
+        if let Answer::Object(Written { object, stored: Some(_), .. }) = answer
+            && !told.is_empty()
+        {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("");
+            self.api.writer.log_warned((&served.group, &served.resource), name, told);
         }
     }
 

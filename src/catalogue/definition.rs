@@ -39,4 +39,4 @@ pub(crate) use read::storage_version_hash;
 pub use read::{DefinedSchema, Definition};
 pub(crate) use structural::is_structural;
 pub use validate::{validate_create, validate_status_update, validate_update};
-pub use warnings::warnings;
+pub use warnings::{RULES, has_rules, warnings};

@@ -182,9 +182,12 @@ pub(super) struct ServeArgs {
     /// [default: --bind-address; if that is 0.0.0.0 or ::, the address of the default route]
     #[arg(long, value_name = "IP", help_heading = "Listeners")]
     pub(super) advertise_address: Option<IpAddr>,
-    /// Range of the cluster IPs of Services; the Service default/kubernetes gets the first address
-    #[arg(long, default_value = "10.0.0.0/24", value_name = "CIDR", help_heading = "Listeners")]
+    /// Range of the cluster IPs of Services, or two of different families, comma separated; the Service default/kubernetes gets the first address of the first one
+    #[arg(long, default_value = "10.0.0.0/24", value_name = "CIDR[,CIDR]", help_heading = "Listeners")]
     pub(super) service_cluster_ip_range: String,
+    /// Range of the node ports of Services, first and last one
+    #[arg(long, default_value = "30000-32767", value_name = "PORT-PORT", help_heading = "Listeners")]
+    pub(super) service_node_port_range: String,
 
     /// PEM file with the authorities that sign client certificates; CN becomes the user, each O a group
     #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]

@@ -25,9 +25,11 @@ mod rbac;
 pub mod rebalance;
 mod root_ca;
 mod selection;
+mod services;
 mod signer;
 mod time;
 mod tokens;
+mod unapplied;
 
 use std::{
     net::IpAddr,
@@ -147,6 +149,7 @@ impl Controllers {
                     compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
                     definitions::run(&self),
                     directory::run(&self, extension),
+                    unapplied::run(&self),
                 );
             };
             let mut stopping = self.stopping.clone();
@@ -166,6 +169,8 @@ impl Controllers {
                 definitions::run(&this),
                 rbac::run(&this),
                 keeping::run(&this),
+                unapplied::run(&this),
+                services::run(&this),
             );
         };
         let mut stopping = this.stopping.clone();

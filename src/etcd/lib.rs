@@ -29,7 +29,7 @@ pub use config::{ConfigError, EtcdConfig};
 pub use error::EtcdError;
 pub use pages::{PAGE_BYTES, PAGE_GROWTH, PAGE_KEYS_FIRST, PAGE_KEYS_MAX, Pages};
 pub use range::{Header, KeyValue, RangeAnswer, RangeRequest, RangeStream};
-pub use txn::{Outcome, Versioned};
+pub use txn::{KeyWrite, Outcome, Versioned};
 pub use watch::{WatchKind, WatchMessage, WatchReceiver, WatchSender};
 
 use capability::ProgressSupport;

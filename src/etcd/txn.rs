@@ -18,6 +18,25 @@ pub enum Outcome {
     Changed(Option<KeyValue>),
 }
 
+/// A write of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of etcd's own fields")]
+pub enum KeyWrite {
+    Put { key: Bytes, value: Bytes, lease: i64 },
+    Delete { key: Bytes },
+}
+
+impl From<&KeyWrite> for RequestOp {
+    fn from(write: &KeyWrite) -> Self {
+        match write {
+            KeyWrite::Put { key, value, lease } => {
+                PutRequest { key: key.clone().into(), value: value.clone().into(), lease: *lease, ..PutRequest::default() }.into()
+            }
+            KeyWrite::Delete { key } => DeleteRangeRequest { key: key.clone().into(), ..DeleteRangeRequest::default() }.into(),
+        }
+    }
+}
+
 impl Etcd {
     /// Puts `value` if `key` was last written at `expected`; without one the key must not exist (to etcd, its revision is zero). `lease` 0 is none, and detaches any.
     ///
@@ -52,6 +71,46 @@ impl Etcd {
         let found = first_range(response).and_then(|range| range.kvs.into_iter().next());
         let found = found.map_or(Versioned::default(), |kv| Versioned { version: kv.version, value: Bytes::from(kv.value) });
         Ok((revision, Err(found)))
+    }
+
+    /// Does all of `writes` if each of these keys was last written at its revision, zero: does not exist. Otherwise returns what is there instead, key by key.
+    ///
+    /// # Errors
+    /// As [`Etcd::put_if`].
+    pub async fn write_all(
+        &self,
+        expected: &[(Bytes, Revision)],
+        writes: &[KeyWrite],
+    ) -> Result<Result<Revision, Vec<Option<KeyValue>>>, EtcdError> {
+        let compare = expected
+            .iter()
+            .map(|(key, revision)| Compare::new(key.clone(), CompareResult::Equal, TargetUnion::ModRevision(revision.to_etcd())));
+        let reads =
+            expected.iter().map(|(key, _)| proto::RangeRequest { key: key.clone().into(), ..proto::RangeRequest::default() }.into());
+        let txn =
+            TxnRequest { compare: compare.collect(), success: writes.iter().map(RequestOp::from).collect(), failure: reads.collect() };
+        let run = |at: Connected| {
+            let txn = txn.clone();
+            async move { at.kv().txn(txn).await }
+        };
+        let response = self.rotation.call_once(run).await?.into_inner();
+        if response.succeeded {
+            return Ok(Ok(Header::from_etcd(response.header)?.revision));
+        }
+        let header = response.header;
+        let found = response.responses.into_iter().map(|response| match response.response {
+            Some(Response::ResponseRange(mut range)) => {
+                range.header = range.header.or(header);
+                Ok(RangeAnswer::from_etcd(range)?.kvs.into_iter().next())
+            }
+            _ => Err(EtcdError::Other("etcd answered a transaction without the reads it was asked for".into())),
+        });
+        let found: Vec<Option<KeyValue>> = found.collect::<Result<_, _>>()?;
+        if found.len() == expected.len() {
+            Ok(Err(found))
+        } else {
+            Err(EtcdError::Other("etcd answered a transaction without all reads it was asked for".into()))
+        }
     }
 
     /// A new lease of `seconds`; its id.

@@ -91,7 +91,7 @@ class Server:
                 self.client.request(method, path, None if body is None else json.dumps(body), headers)
                 answer = self.client.getresponse()
                 text, is_json = answer.read().decode(), answer.headers.get_content_type() == JSON
-                return answer.status, json.loads(text) if is_json else text, sorted(answer.headers.get_all("Warning") or [])
+                return answer.status, json.loads(text) if is_json else text, sorted(text for text in answer.headers.get_all("Warning") or [] if " by this server" not in text)
             except (http.client.HTTPException, OSError):
                 self.client = None
         raise SystemExit(f"{self.at.geturl()} does not answer")

@@ -2,11 +2,12 @@
 # run.sh PEERS WATCHCACHE PROGRAM [ARGUMENT…]: start etcd and kube-apiserver (of the folder PEERS) and watchcache on its embedded store, compare, end all.
 #
 # The arguments go to PROGRAM (watchcache-differential): --seed, --objects, --resources, --requests. PORT (default 21830) is the first of four on loopback.
-# OFF and ON are admission plugins of kube-apiserver, AUTHORIZATION the modes of both. Needs openssl and curl.
+# OFF and ON are admission plugins of kube-apiserver, AUTHORIZATION the modes of both, RANGE and NODE_PORTS the ranges of Services on both.
+# Needs openssl and curl.
 set -euo pipefail
 peers=$(cd "$1" && pwd) watchcache=$(realpath "$2") program=$(realpath "$3") known=$(realpath "$(dirname "$0")/known.txt")
 shift 3
-port=${PORT:-21830}
+port=${PORT:-21830} range=${RANGE:-10.0.0.0/16} node_ports=${NODE_PORTS:-30000-32767}
 dir=$(mktemp -d)
 cd "$dir"
 children=()
@@ -39,13 +40,13 @@ off+=,DefaultTolerationSeconds,LimitRanger,MutatingAdmissionPolicy,MutatingAdmis
 off+=,ResourceQuota,RuntimeClass,StorageObjectInUseProtection,TaintNodesByCondition,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook
 off=${OFF:-$off} modes=${AUTHORIZATION:-RBAC}
 "$peers/kube-apiserver" --etcd-servers "http://127.0.0.1:$port" --secure-port $((port + 2)) --bind-address 127.0.0.1 --advertise-address 127.0.0.1 \
-  --tls-cert-file srv.crt --tls-private-key-file srv.key --token-auth-file tokens.csv --authorization-mode "$modes" --service-cluster-ip-range 10.0.0.0/16 \
+  --tls-cert-file srv.crt --tls-private-key-file srv.key --token-auth-file tokens.csv --authorization-mode "$modes" --service-cluster-ip-range "$range" --service-node-port-range "$node_ports" \
   --service-account-key-file sa.pub --service-account-signing-key-file sa.key --service-account-issuer https://kubernetes.default.svc \
   --enable-priority-and-fairness=false --disable-admission-plugins "$off" ${ON:+--enable-admission-plugins "$ON"} --cert-dir certs > kube-apiserver.log 2>&1 &
 children+=($!)
 export KUBE_APISERVER_PID=$!
 "$watchcache" serve --controllers= --insecure-port 0 --secure-port $((port + 3)) --bind-address 127.0.0.1 --tls-cert-file srv.crt --tls-private-key-file srv.key \
-  --token-auth-file tokens.csv --authorization-mode "$modes" --data-dir store > watchcache.log 2>&1 &
+  --token-auth-file tokens.csv --authorization-mode "$modes" --data-dir store --advertise-address 127.0.0.1 --service-cluster-ip-range "$range" --service-node-port-range "$node_ports" > watchcache.log 2>&1 &
 children+=($!)
 export WATCHCACHE_PID=$!
 

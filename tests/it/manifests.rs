@@ -106,6 +106,11 @@ fn the_command_of_the_image_is_one_that_we_understand() -> Outcome {
     Ok(())
 }
 
+/// The definition with a rule in CEL.
+fn text_of_rules(definition: &str) -> String {
+    definition.replace("{type: object}", "{type: object, x-kubernetes-validations: [{rule: \"true\"}]}")
+}
+
 /// The manifests of an aggregated API server, whose definitions are those of an example; with a real host: `live/aggregated`.
 #[test]
 fn aggregated_manifests_are_printed() -> Outcome {
@@ -114,9 +119,9 @@ fn aggregated_manifests_are_printed() -> Outcome {
     let version = |name: &str, served: bool| {
         format!("  - {{name: {name}, served: {served}, storage: {served}, schema: {{openAPIV3Schema: {{type: object}}}}}}\n")
     };
-    let text = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.ex.io}\nspec:\n  group: ex.io\n  scope: Cluster\n  \
+    let head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.ex.io}\nspec:\n  group: ex.io\n  scope: Cluster\n  \
                 names: {plural: widgets, kind: Widget}\n  versions:\n";
-    fs::write(&file, text.to_owned() + &version("v1", true) + &version("v2", false))?;
+    fs::write(&file, head.to_owned() + &version("v1", true) + &version("v2", false))?;
     let print = |flags: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         command.args(["aggregate", "--print-manifests", "--definitions"]).arg(definitions.path()).args(flags).output()
@@ -143,6 +148,12 @@ fn aggregated_manifests_are_printed() -> Outcome {
     }
     let all = "Namespace ServiceAccount ClusterRole ClusterRoleBinding ClusterRoleBinding RoleBinding ConfigMap ConfigMap Secret Service StatefulSet APIService";
     assert_eq!(kinds.join(" "), all);
+    assert_eq!(String::from_utf8(output.stderr)?, "");
+    let rules = text_of_rules(&(head.to_owned() + &version("v1", true)));
+    fs::write(&file, rules)?;
+    let output = print(&[])?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("widgets.ex.io: x-kubernetes-validations are not evaluated"), "{told}");
     for (flags, wrong) in [
         (&["--name=A"][..], "--name \"A\": must have"),
         (&["--namespace="], "--namespace \"\": must have"),

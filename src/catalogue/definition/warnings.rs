@@ -47,10 +47,12 @@ pub fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     formats.chain(rules).collect()
 }
 
-/// Ours: a kube-apiserver evaluates them.
-const RULES: &str = "x-kubernetes-validations are not evaluated by this server: objects that break these rules are stored";
+/// Is told to the writer of a definition that has rules. A kube-apiserver evaluates them.
+pub const RULES: &str = "x-kubernetes-validations are not evaluated by this server: objects that break these rules are stored";
 
-fn has_rules(object: &Value) -> bool {
+/// Returns whether a schema of a v1 definition has rules in CEL.
+#[must_use]
+pub fn has_rules(object: &Value) -> bool {
     schemas(object).any(|schema| any(schema, &|inner| !list(inner, "x-kubernetes-validations").is_empty()))
 }
 

@@ -26,7 +26,7 @@ impl Writer {
         change: impl Fn(&Value) -> Option<Value>,
     ) -> Result<Option<(Revision, Value)>, WriteError> {
         let _admitted = self.admit(target, false, 0).await;
-        let done = self.change(target, ReadFrom::Etcd, false, false, |current| amended(target, current, None, &change)).await?;
+        let done = self.change(target, ReadFrom::Etcd, (false, false), None, |current| amended(target, current, None, &change)).await?;
         Ok(with_revision(done))
     }
 
@@ -43,7 +43,7 @@ impl Writer {
         let _admitted = self.admit(target, false, 0).await;
         let managers = FieldManager::new(self, target, Manager { name: SERVER.to_owned(), subresource: part.subresource(), part });
         let decide = |current: Option<&Current>| amended(target, current, Some(&managers), &change);
-        let done = self.change_managed(&managers, (target, ReadFrom::Etcd), false, false, decide).await?;
+        let done = self.change_managed(&managers, (target, ReadFrom::Etcd), (false, false), None, decide).await?;
         Ok(with_revision(done))
     }
 }

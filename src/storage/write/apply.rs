@@ -69,8 +69,11 @@ impl Writer {
         }
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let expected = Expected::of(target.served()).with_schema(schema);
+        let session = self.session(request);
+        let services = session.as_ref();
+        let judge = Judge { schema, floats: None, services };
         let done = self
-            .change_managed(&managers, (target, ReadFrom::Cache), request.options.dry_run, is_large, |current| {
+            .change_managed(&managers, (target, ReadFrom::Cache), (request.options.dry_run, is_large), services, |current| {
                 if current.is_none() && !creates {
                     return Err(WriteError::NotFound(target.subject()));
                 }
@@ -92,10 +95,10 @@ impl Writer {
                 }
                 request.approve(&object, shown.as_deref())?;
                 match current {
-                    Some(current) => updated(target, Judge::by(schema), request.part, current, object, warnings),
+                    Some(current) => updated(target, judge, request.part, current, object, warnings),
                     None => {
                         created_by_update(target, &object, request.options.dry_run)?;
-                        new_by_update(request, Judge::by(schema), object, warnings)
+                        new_by_update(request, judge, object, warnings)
                     }
                 }
             })

@@ -8,6 +8,7 @@ use super::{
     body::{self, Floats},
     failure::WriteError,
     metadata,
+    services::Session,
     strategy::Part,
     tree, typed,
 };
@@ -22,11 +23,13 @@ pub(super) struct Judge<'a> {
     pub(super) schema: Option<&'a Schema>,
     /// Where the client sent floats.
     pub(super) floats: Option<&'a Floats>,
+    /// Gives a Service its addresses and ports.
+    pub(super) services: Option<&'a Session<'a>>,
 }
 
 impl<'a> Judge<'a> {
     pub(super) fn by(schema: Option<&'a Schema>) -> Self {
-        Self { schema, floats: None }
+        Self { schema, ..Self::default() }
     }
 
     /// Returns the object as it is judged: with the floats that the client sent, which are stored as integers.

@@ -102,14 +102,14 @@ impl Writer {
             }
             decide(target, options, current, now)
         };
-        let marked = self.change(target, ReadFrom::Cache, options.dry_run, false, decide).await?;
+        let marked = self.change(target, ReadFrom::Cache, (options.dry_run, false), None, decide).await?;
         let done = match marked {
             WriteOutcome::Put { tree, .. } if is_pod(target.served()) && is_finished(target.served(), &tree) => {
                 if options.dry_run {
                     return Ok(Deletion::Gone(tree));
                 }
                 // A pod that nothing holds is marked first, and then goes: two events (spec api-surface §8.2).
-                self.change(target, ReadFrom::Etcd, false, false, |current| Ok(finish(target, current))).await?
+                self.change(target, ReadFrom::Etcd, (false, false), None, |current| Ok(finish(target, current))).await?
             }
             other => other,
         };

@@ -133,7 +133,7 @@ impl Writer {
     /// Takes one disruption from a budget, which notes the Pod until it has seen it go.
     async fn count_disruption(&self, target: &ObjectRef, pod: &str, dry_run: bool) -> Result<(), WriteError> {
         let now = tree::now();
-        self.change(target, ReadFrom::Cache, dry_run, false, |current| {
+        self.change(target, ReadFrom::Cache, (dry_run, false), None, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let counted = disrupted(&current.tree, pod, now)?;
             updated(target, Judge::default(), Part::Status, current, counted, &mut Vec::new())
@@ -148,7 +148,7 @@ impl Writer {
         if !options.dry_run {
             let now = tree::now();
             let marked = self
-                .change(target, ReadFrom::Cache, false, false, |current| {
+                .change(target, ReadFrom::Cache, (false, false), None, |current| {
                     let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
                     delete::preconditions(target, &options, current)?;
                     updated(target, Judge::default(), Part::Status, current, marked(&current.tree, now), &mut Vec::new())

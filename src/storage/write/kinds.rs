@@ -12,13 +12,15 @@ mod volume;
 mod warnings;
 mod workload;
 
+pub(super) use warnings::address;
+
 use std::borrow::Cow;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{Requester, custom, metadata, scale, strategy::Part, tree};
+use super::{Requester, custom, metadata, scale, services, strategy::Part, tree, unapplied};
 use catalogue::{Origin, Served, defaults, definition};
 use model::invalid::FieldError;
 
@@ -153,7 +155,7 @@ pub(super) fn warnings(served: &Served, part: Part, old: Option<&Value>, new: &V
     match id(served) {
         _ if served.is_custom() => metadata::finalizer_warnings(tree::metadata(new), old.map(tree::metadata)),
         DEFINITIONS => definition::warnings(new, old),
-        id => warnings::of(id, part, old, new),
+        id => warnings::of(id, part, old, new).into_iter().chain(unapplied::warnings(id, part, old, new)).collect(),
     }
 }
 
@@ -327,6 +329,7 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         ("configmaps" | "secrets", _) => {
             immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
         }
+        ("services/specs", Part::Status) => services::wrong_status(new, old),
         ("namespaces", Part::Status) => wrong_phase(new).into_iter().collect(),
         ("namespaces", Part::Finalizers) => metadata::bare_finalizers("spec.finalizers", &tree::texts(new, &["spec", "finalizers"])),
         (DEFINITIONS, Part::Main) => definition::validate_update(new, old, &custom::Heads),

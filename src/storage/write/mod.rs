@@ -32,11 +32,13 @@ mod patch;
 mod patch_request;
 pub mod scale;
 mod schemas;
+pub mod services;
 mod strategy;
 mod subresource;
 mod transaction;
 mod tree;
 mod typed;
+pub mod unapplied;
 pub mod write_gate;
 
 use std::sync::Arc;
@@ -56,7 +58,7 @@ use custom::Judge;
 use decode::DecodedBody;
 use etcd::Etcd;
 use failure::WriteError;
-use go::{quote::quoted, url::Query};
+use go::url::Query;
 use managed::{FieldManager, Manager};
 use metadata::{Found, dedup_owners};
 use model::ByResource;
@@ -65,6 +67,7 @@ use on_url::{created_by_update, in_namespace, is_of, may_create};
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use registry::ServedResources;
 use schema::Schema;
+use services::Session;
 use strategy::Preconditions;
 use transaction::{Decision, ReadFrom, WriteOutcome, at_revision};
 use upstream::host::Namespaces;
@@ -95,6 +98,9 @@ pub struct Writer {
     loses_unknown_fields: bool,
     field_types: managed::FieldTypes,
     schemas: schemas::Schemas,
+    unapplied: unapplied::Logged,
+    /// What Services get their addresses and ports from; none when they get none.
+    ranges: Option<services::ServiceRanges>,
 }
 
 /// One write: of which object, which part of it, and how.
@@ -178,7 +184,7 @@ impl Writer {
         gate: Arc<write_gate::WriteGate>,
         host: Option<Arc<Namespaces>>,
     ) -> Self {
-        let (leases, terminating, offload, field_types, schemas) = Default::default();
+        let (leases, terminating, offload, field_types, schemas, unapplied) = Default::default();
         Self {
             etcds,
             prefix: prefix.into(),
@@ -191,6 +197,8 @@ impl Writer {
             loses_unknown_fields: false,
             field_types,
             schemas,
+            unapplied,
+            ranges: None,
         }
     }
 
@@ -263,7 +271,8 @@ impl Writer {
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
         let (mut object, floats) = self.decoded_body(request, schema, syntax, body).await?.into_judged(warnings);
-        let judge = Judge { schema, floats: Some(&floats) };
+        let session = self.session(request);
+        let judge = Judge { schema, floats: Some(&floats), services: session.as_ref() };
         let mut target = request.target.clone();
         in_namespace(&target, &object)?;
         warnings.extend(dedup_owners(&mut object, Found::Sent));
@@ -319,36 +328,49 @@ impl Writer {
         let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(judge.schema);
         let requester = request.requester.as_ref();
         let sent_revision = tree::text(&object, &["metadata", "resourceVersion"]).to_owned();
-        let mut object = self.offload.run(is_large, || strategy::create(target, judge, object, requester, tree::now(), warnings)).await?;
+        let told = warnings.len();
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: target.subject(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
             generated: last_try,
         };
-        if request.options.dry_run {
-            let current = self.fresh(target).await?;
-            return match &current {
-                Some(current) => Err(exists(current)),
-                None => {
-                    let mut object = self.as_if_written(target, transaction::without_revision(object)).await?;
-                    if !sent_revision.is_empty() {
-                        tree::set(&mut object, &["metadata", "resourceVersion"], sent_revision.into());
-                    }
-                    Ok(Written { object, created: true, stored: None })
-                }
-            };
-        }
-        strategy::no_revision(&sent_revision)?;
-        let put = match self.put_new(target, &object, is_large).await {
-            Err(error) if managed::is_too_large(&error) => {
-                managed::take_managed(&mut object);
-                self.put_new(target, &object, is_large).await
+        loop {
+            warnings.truncate(told);
+            let made = || strategy::create(target, judge, object.clone(), requester, tree::now(), warnings);
+            let made = self.offload.run(is_large, made).await;
+            if let Some(services) = judge.services
+                && services.load(target).await?
+            {
+                continue;
             }
-            put => put,
-        };
-        match put? {
-            Ok(stored) => Ok(Written { object: at_revision(object, stored.revision), created: true, stored: Some(stored) }),
-            Err(current) => Err(exists(&current)),
+            let mut object = made?;
+            if request.options.dry_run {
+                let current = self.fresh(target).await?;
+                return match &current {
+                    Some(current) => Err(exists(current)),
+                    None => {
+                        let mut object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                        if !sent_revision.is_empty() {
+                            tree::set(&mut object, &["metadata", "resourceVersion"], sent_revision.into());
+                        }
+                        Ok(Written { object, created: true, stored: None })
+                    }
+                };
+            }
+            strategy::no_revision(&sent_revision)?;
+            let put = match self.put_new(target, &object, is_large, judge.services).await {
+                Err(error) if managed::is_too_large(&error) => {
+                    managed::take_managed(&mut object);
+                    self.put_new(target, &object, is_large, judge.services).await
+                }
+                put => put,
+            };
+            match put? {
+                Ok(stored) => return Ok(Written { object: at_revision(object, stored.revision), created: true, stored: Some(stored) }),
+                Err(Some(current)) => return Err(exists(&current)),
+                // Somebody else has what it would have got.
+                Err(None) => {}
+            }
         }
     }
 
@@ -367,7 +389,9 @@ impl Writer {
         let schema = self.schema(request.target.served()).await?;
         let schema = schema.as_deref();
         let (mut object, floats) = self.decoded_body(request, schema, syntax, body).await?.into_judged(warnings);
-        let judge = Judge { schema, floats: Some(&floats) };
+        let session = self.session(request);
+        let services = session.as_ref();
+        let judge = Judge { schema, floats: Some(&floats), services };
         let target = &request.target;
         is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
@@ -377,33 +401,39 @@ impl Writer {
         }
         let told = warnings.len();
         let done = self
-            .change_managed(&managers, (target, ReadFrom::Cache), request.options.dry_run, is_large(body) || is_heavy(schema), |current| {
-                // Only what the last try had to say counts.
-                warnings.truncate(told);
-                match current {
-                    Some(current) => {
-                        Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
-                            target,
-                            current,
-                            request.options.dry_run,
-                        )?;
-                        request.approve(&object, Some(&current.tree))?;
-                        let mut object = object.clone();
-                        managers.updated(&current.tree, &mut object);
-                        managers.confirm_complete()?;
-                        updated(target, judge, request.part, current, object, warnings)
+            .change_managed(
+                &managers,
+                (target, ReadFrom::Cache),
+                (request.options.dry_run, is_large(body) || is_heavy(schema)),
+                services,
+                |current| {
+                    // Only what the last try had to say counts.
+                    warnings.truncate(told);
+                    match current {
+                        Some(current) => {
+                            Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
+                                target,
+                                current,
+                                request.options.dry_run,
+                            )?;
+                            request.approve(&object, Some(&current.tree))?;
+                            let mut object = object.clone();
+                            managers.updated(&current.tree, &mut object);
+                            managers.confirm_complete()?;
+                            updated(target, judge, request.part, current, object, warnings)
+                        }
+                        None if creates => {
+                            created_by_update(target, &object, request.options.dry_run)?;
+                            request.approve(&object, None)?;
+                            let mut object = object.clone();
+                            managers.created(&mut object);
+                            managers.confirm_complete()?;
+                            new_by_update(request, judge, object, warnings)
+                        }
+                        None => Err(WriteError::NotFound(target.subject())),
                     }
-                    None if creates => {
-                        created_by_update(target, &object, request.options.dry_run)?;
-                        request.approve(&object, None)?;
-                        let mut object = object.clone();
-                        managers.created(&mut object);
-                        managers.confirm_complete()?;
-                        new_by_update(request, judge, object, warnings)
-                    }
-                    None => Err(WriteError::NotFound(target.subject())),
-                }
-            })
+                },
+            )
             .await?;
         Ok(written(done))
     }
@@ -430,8 +460,10 @@ impl Writer {
         let is_large = is_large_patch(kind, body) || is_heavy(schema);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
+        let session = self.session(request);
+        let services = session.as_ref();
         let done = self
-            .change_managed(&managers, (target, ReadFrom::Cache), request.options.dry_run, is_large, |current| {
+            .change_managed(&managers, (target, ReadFrom::Cache), (request.options.dry_run, is_large), services, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
                 // Only what the last try had to say counts.
                 warnings.clear();
@@ -441,7 +473,7 @@ impl Writer {
                 request.approve(&patched, Some(&shown))?;
                 managers.updated(&current.tree, &mut patched);
                 managers.confirm_complete()?;
-                updated(target, Judge { schema, floats: Some(&floats) }, request.part, current, patched, warnings)
+                updated(target, Judge { schema, floats: Some(&floats), services }, request.part, current, patched, warnings)
             })
             .await?;
         Ok(written(done))
@@ -466,12 +498,12 @@ impl Writer {
         &self,
         managers: &FieldManager<'_>,
         (target, from): (&ObjectRef, ReadFrom),
-        dry_run: bool,
-        is_large: bool,
+        how: (bool, bool),
+        services: Option<&Session<'_>>,
         mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError> + Send,
     ) -> Result<WriteOutcome, WriteError> {
         loop {
-            match self.change(target, from, dry_run, is_large, &mut decide).await {
+            match self.change(target, from, how, services, &mut decide).await {
                 Err(error) if managers.gives_up(&error) => {}
                 Err(error) if managers.complete().await? => return Err(error),
                 Err(_) => {}
@@ -549,19 +581,4 @@ fn written(done: WriteOutcome) -> Written {
         WriteOutcome::Removed { was, shown, .. } => (shown.unwrap_or(was), false, None),
     };
     Written { object, created, stored }
-}
-
-impl Writer {
-    /// Puts what must not exist yet; or what does.
-    async fn put_new(&self, target: &ObjectRef, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
-        let lease = self.lease_for(target.served()).await?;
-        let value = self.encoded(target, object, is_large).await?;
-        match self.put_if(target, value.clone(), None, lease).await? {
-            etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: target.key(&self.prefix), value, revision })),
-            etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(target, kv).await?)),
-            etcd::Outcome::Changed(None) => {
-                Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&target.name))))
-            }
-        }
-    }
 }

@@ -66,6 +66,9 @@ pub(super) fn create(
     warnings: &mut Vec<String>,
 ) -> Result<Value, WriteError> {
     let served = target.served();
+    if let Some(services) = judge.services {
+        services.create(target, &mut object)?;
+    }
     kinds::identify(served, &mut object, requester);
     let metadata = tree::member(&mut object, "metadata");
     SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
@@ -89,6 +92,7 @@ pub(super) fn create(
     let sent = judge.as_sent(&object);
     errors.extend(custom::wrong(judge.schema, Part::Main, None, &sent));
     errors.extend(kinds::validate_create(served, &sent));
+    errors.extend(judge.services.map(|services| services.validate(&sent, None)).unwrap_or_default());
     errors.extend(custom::wrong_inside(judge.schema, Part::Main, None, &sent));
     WriteError::unless_valid(target.kind_subject(), errors)?;
     // Nobody is warned of what is refused.
@@ -102,10 +106,13 @@ pub(super) fn update(
     judge: Judge<'_>,
     part: Part,
     current: &Current,
-    wanted: Value,
+    mut wanted: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Decision, WriteError> {
     let (served, old) = (target.served(), &current.tree);
+    let services = judge.services.filter(|_| part == Part::Main);
+    let completed = services.map(|services| services.update(target, old, &mut wanted)).transpose()?;
+    let old = completed.as_ref().unwrap_or(old);
     // Every part has its managers.
     let managers = tree::metadata(&wanted).get("managedFields").cloned();
     let mut new = match part {
@@ -138,11 +145,12 @@ pub(super) fn update(
     let sent = judge.as_sent(&new);
     errors.extend(custom::wrong(judge.schema, part, Some(old), &sent));
     errors.extend(kinds::validate_update(served, part, old, &sent));
+    errors.extend(services.map(|services| services.validate(&sent, Some(old))).unwrap_or_default());
     errors.extend(custom::wrong_inside(judge.schema, part, Some(old), &sent));
     WriteError::unless_valid(target.kind_subject(), errors)?;
     warnings.extend(told);
     managed::keep_times(old, &mut new);
-    Ok(if new == *kinds::comparable(served, old) { Decision::Keep(new) } else { Decision::Put(new) })
+    Ok(if new == *kinds::comparable(served, &current.tree) { Decision::Keep(new) } else { Decision::Put(new) })
 }
 
 /// Whether a write that leaves this object behind takes it away: it is being deleted and nothing holds it any more (spec api-surface §8.4).

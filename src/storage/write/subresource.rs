@@ -62,7 +62,7 @@ impl Writer {
             return Err(WriteError::BadRequest("Name parameter required.".to_owned()));
         }
         let now = tree::now();
-        self.change(target, ReadFrom::Cache, request.options.dry_run, false, |current| {
+        self.change(target, ReadFrom::Cache, (request.options.dry_run, false), None, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let own = |name| tree::text(&binding, &["metadata", name]);
             Preconditions { uid: own("uid"), revision: own("resourceVersion") }.check(target, current, request.options.dry_run)?;

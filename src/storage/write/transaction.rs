@@ -10,10 +10,12 @@ use super::{
     Writer,
     failure::WriteError,
     object_ref::{Current, ObjectRef, StoredValue},
+    services::{Session, is_service},
     tree,
 };
 use codec::stored;
 use etcd::{EtcdError, Outcome};
+use go::quote::quoted;
 use model::Revision;
 
 /// What should become of the object.
@@ -64,13 +66,14 @@ pub(super) enum ReadFrom {
 }
 
 impl Writer {
-    /// Changes one object as `decide` says; a dry run does all but the transaction. `is_large`: to decide takes long even where the object is small.
+    /// Changes one object as `decide` says; a dry run does all but the transaction. `is_large`: to decide takes long even where the object is small. `services`: what
+    /// `decide` allocates with.
     pub(super) async fn change(
         &self,
         target: &ObjectRef,
         read_from: ReadFrom,
-        dry_run: bool,
-        is_large: bool,
+        (dry_run, is_large): (bool, bool),
+        services: Option<&Session<'_>>,
         mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
     ) -> Result<WriteOutcome, WriteError> {
         // A dry run has no transaction that would find out that the cache is behind. What is stored of a converted object only etcd says.
@@ -83,6 +86,11 @@ impl Writer {
         loop {
             let is_large = is_large || current.as_ref().is_some_and(|current| current.is_large);
             let decision = self.offload.run(is_large, || decide(current.as_ref())).await;
+            if let Some(services) = services
+                && services.load(target).await?
+            {
+                continue;
+            }
             if !is_fresh && !matches!(decision, Ok(Decision::Put(_) | Decision::Remove(_))) {
                 (current, is_fresh) = (self.fresh(target).await?, true);
                 continue;
@@ -97,7 +105,7 @@ impl Writer {
                 };
                 return Ok(dry_run_outcome(decision, current));
             }
-            match self.commit(target, decision, current, is_large).await? {
+            match self.commit(target, decision, current, is_large, services).await? {
                 Ok(done) => return Ok(done),
                 Err(found) => (current, is_fresh) = (found, true),
             }
@@ -112,6 +120,7 @@ impl Writer {
         decision: Decision,
         current: Option<Current>,
         is_large: bool,
+        services: Option<&Session<'_>>,
     ) -> Result<Result<WriteOutcome, Option<Current>>, WriteError> {
         let (outcome, value) = match (&decision, &current) {
             (Decision::Leave, _) => return Ok(Ok(kept(current))),
@@ -122,10 +131,16 @@ impl Writer {
                 }
                 let lease = self.lease_for(target.served()).await?;
                 let expected = before.as_ref().map(|before| before.revision);
-                (self.put_if(target, value.clone(), expected, lease).await?, Some(value))
+                let outcome = match services {
+                    Some(services) => {
+                        services.put(target, value.clone(), expected, lease).await?.map_or_else(Outcome::Changed, Outcome::Written)
+                    }
+                    None => self.put_if(target, value.clone(), expected, lease).await?,
+                };
+                (outcome, Some(value))
             }
             (Decision::Remove(_), None) => return Err(WriteError::NotFound(target.subject())),
-            (Decision::Remove(_), Some(current)) => (self.delete_if(target, current.revision).await?, None),
+            (Decision::Remove(_), Some(current)) => (self.delete_current(target, current).await?, None),
         };
         Ok(match outcome {
             Outcome::Written(revision) => {
@@ -152,12 +167,47 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Deletes the object if it was last written at this revision.
+    /// Deletes this object, with what goes with it.
+    async fn delete_current(&self, target: &ObjectRef, current: &Current) -> Result<Outcome, WriteError> {
+        if !is_service(target.served()) {
+            return Ok(self.delete_if(target, current.revision).await?);
+        }
+        let asking = target.resource.metrics.etcd_delete();
+        let outcome = self.delete_service(target, current).await?;
+        asking.succeeded();
+        Ok(outcome.map_or_else(Outcome::Changed, Outcome::Written))
+    }
+
+    /// Deletes the object if it was last written at this revision, and nothing that goes with it.
     pub(super) async fn delete_if(&self, target: &ObjectRef, expected: Revision) -> Result<Outcome, EtcdError> {
         let asking = target.resource.metrics.etcd_delete();
         let outcome = self.etcd(target.served()).delete_if(target.key(&self.prefix), expected).await?;
         asking.succeeded();
         Ok(outcome)
+    }
+}
+
+impl Writer {
+    /// Puts what must not exist yet; or returns what does. It is nothing where the Service could not have what was allocated for it.
+    pub(super) async fn put_new(
+        &self,
+        target: &ObjectRef,
+        object: &Value,
+        is_large: bool,
+        services: Option<&Session<'_>>,
+    ) -> Result<Result<StoredValue, Option<Current>>, WriteError> {
+        let lease = self.lease_for(target.served()).await?;
+        let value = self.encoded(target, object, is_large).await?;
+        let outcome = match services {
+            Some(services) => services.put(target, value.clone(), None, lease).await?.map_or_else(Outcome::Changed, Outcome::Written),
+            None => self.put_if(target, value.clone(), None, lease).await?,
+        };
+        match outcome {
+            Outcome::Written(revision) => Ok(Ok(StoredValue { key: target.key(&self.prefix), value, revision })),
+            Outcome::Changed(Some(kv)) => Ok(Err(Some(self.decoded(target, kv).await?))),
+            Outcome::Changed(None) if services.is_some() => Ok(Err(None)),
+            Outcome::Changed(None) => Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&target.name)))),
+        }
     }
 }
 

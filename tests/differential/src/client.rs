@@ -98,8 +98,9 @@ impl Connection {
         }
         let answer = sender.send_request(request.body(Full::new(Bytes::from(body.to_owned())))?).await?;
         let code = answer.status().as_u16();
-        let warnings =
-            answer.headers().get_all("warning").iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+        let warnings = answer.headers().get_all("warning").iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        // What watchcache alone does not apply, it says.
+        let warnings = warnings.filter(|warning| !warning.contains(" by this server")).collect();
         let body = answer.into_body().collect().await?.to_bytes();
         Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned(), warnings })
     }

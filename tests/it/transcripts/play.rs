@@ -22,6 +22,8 @@ use crate::{
 const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", "warning"];
 /// A `Warning` of ours alone, about the age of an answer: while an etcd stands still it comes some seconds later.
 const STALE: &str = "110 ";
+/// What a `Warning` of ours alone has, about an object that is stored and not applied.
+const UNAPPLIED: &str = " by this server";
 /// How long one answer, one event, or a condition that is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How long nothing must come from a watch that is said to be quiet.
@@ -274,7 +276,7 @@ impl Player<'_> {
 fn value_of(answer: &Whole) -> Value {
     let mut headers = Map::new();
     for name in HEADERS {
-        let values: Vec<&str> = answer.header(name).filter(|value| !value.starts_with(STALE)).collect();
+        let values: Vec<&str> = answer.header(name).filter(|value| !value.starts_with(STALE) && !value.contains(UNAPPLIED)).collect();
         if !values.is_empty() {
             headers.insert(name.to_owned(), json!(values));
         }

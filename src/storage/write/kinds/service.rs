@@ -1,5 +1,4 @@
-//! What a Service loses when it becomes one of another type (`dropTypeDependentFields` of `pkg/registry/core/service`). Addresses and ports of nodes are the
-//! business of an allocator, which there is not.
+//! What a Service loses when it becomes one of another type (`dropTypeDependentFields` of `pkg/registry/core/service`).
 
 use serde_json::{Value, json};
 
@@ -15,6 +14,8 @@ pub(super) fn drop_by_type(new: &mut Value, old: &Value) {
         of_type(service, &[BALANCER, "NodePort"]) || of_type(service, &["ClusterIP"]) && is_reached
     };
     let balances = |service: &Value| of_type(service, &[BALANCER]);
+    drop_addresses(new, old);
+    drop_ports(new, old);
     for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass", "externalTrafficPolicy"] {
         let is_needed = |service: &Value| if field == "externalTrafficPolicy" { is_outside(service) } else { balances(service) };
         let is_same = tree::at(new, &["spec", field]) == tree::at(old, &["spec", field]);
@@ -24,6 +25,43 @@ pub(super) fn drop_by_type(new: &mut Value, old: &Value) {
     }
     if !balances(new) {
         tree::set(new, &["status", "loadBalancer"], json!({}));
+    }
+}
+
+/// Drops the addresses of a Service that becomes a name outside, as far as the client has not changed them.
+fn drop_addresses(new: &mut Value, old: &Value) {
+    let is_outside = |service: &Value| tree::text(service, &["spec", "type"]) == "ExternalName";
+    if is_outside(old) || !is_outside(new) {
+        return;
+    }
+    let is_same =
+        |new: &Value, fields: &[&str]| fields.iter().all(|field| tree::at(new, &["spec", field]) == tree::at(old, &["spec", field]));
+    for fields in [&["clusterIP", "clusterIPs"][..], &["ipFamilies"], &["ipFamilyPolicy"]] {
+        if is_same(new, fields) {
+            fields.iter().for_each(|field| drop(tree::member(new, "spec").remove(*field)));
+        }
+    }
+}
+
+/// Drops the ports on nodes that the type does not have, if the client has named no other ones.
+fn drop_ports(new: &mut Value, old: &Value) {
+    let has_ports = |service: &Value| matches!(tree::text(service, &["spec", "type"]), BALANCER | "NodePort");
+    let asks_health = |service: &Value| {
+        let is_local = tree::text(service, &["spec", "externalTrafficPolicy"]) == "Local";
+        tree::text(service, &["spec", "type"]) == BALANCER && is_local
+    };
+    let node_ports = |service: &Value| -> Vec<i64> {
+        let ports = tree::at(service, &["spec", "ports"]).and_then(Value::as_array).into_iter().flatten();
+        ports.filter_map(|port| tree::integer(port, &["nodePort"])).filter(|port| *port != 0).collect()
+    };
+    let before = node_ports(old);
+    if has_ports(old) && !has_ports(new) && node_ports(new).iter().all(|port| before.contains(port)) {
+        let ports = tree::member(new, "spec").get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
+        ports.for_each(|port| drop(tree::object(port).remove("nodePort")));
+    }
+    let health = |service: &Value| tree::integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
+    if asks_health(old) && !asks_health(new) && health(old) == health(new) {
+        tree::member(new, "spec").remove("healthCheckNodePort");
     }
 }
 
@@ -43,5 +81,25 @@ mod tests {
         assert_eq!(after(service("ClusterIP", "d"))["spec"]["loadBalancerClass"], json!("d"), "validation speaks of it");
         assert_eq!(after(service("NodePort", "c"))["spec"], json!({"type": "NodePort", "externalTrafficPolicy": "Local"}));
         assert_eq!(after(service(BALANCER, "c")), service(BALANCER, "c"));
+    }
+
+    #[test]
+    fn what_was_allocated_goes_with_the_type_that_needs_it() {
+        let service = |kind: &str, port: i64| {
+            json!({"spec": {"type": kind, "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+                "ports": [{"port": 80, "nodePort": port}], "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000}})
+        };
+        let after = |mut new: Value| {
+            drop_by_type(&mut new, &service(BALANCER, 30000));
+            new["spec"].take()
+        };
+        let inside = after(service("ClusterIP", 30000));
+        assert_eq!((&inside["ports"], inside.get("healthCheckNodePort")), (&json!([{"port": 80}]), None));
+        assert_eq!(inside["clusterIP"], json!("10.0.0.1"));
+        assert_eq!(after(service("ClusterIP", 30001))["ports"][0]["nodePort"], json!(30001), "validation speaks of it");
+        assert_eq!(after(service("ExternalName", 30000)), json!({"type": "ExternalName", "ports": [{"port": 80}]}));
+        let mut other = service("ExternalName", 30000);
+        other["spec"]["clusterIP"] = json!("10.0.0.2");
+        assert_eq!(after(other)["clusterIPs"], json!(["10.0.0.1"]), "validation speaks of it");
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn of_range(path: &str, text: &str) -> Vec<String> {
 }
 
 /// An address whose IPv4 parts may have leading zeros, as Go once read them.
-fn sloppy(text: &str) -> Option<IpAddr> {
+pub(in crate::write) fn sloppy(text: &str) -> Option<IpAddr> {
     if !text.contains(':') {
         return sloppy_v4(text).map(IpAddr::V4);
     }
@@ -62,7 +62,7 @@ fn sloppy_v4(text: &str) -> Option<Ipv4Addr> {
 }
 
 /// Address, length of the prefix, bits of the address.
-fn range(text: &str) -> Option<(IpAddr, u32, u32)> {
+pub(in crate::write) fn range(text: &str) -> Option<(IpAddr, u32, u32)> {
     let (address, length) = text.split_once('/')?;
     let address = sloppy(address)?;
     let bits = if address.is_ipv4() { 32 } else { 128 };
@@ -70,7 +70,7 @@ fn range(text: &str) -> Option<(IpAddr, u32, u32)> {
     (length <= bits).then_some((address, length, bits))
 }
 
-fn masked(address: IpAddr, length: u32, bits: u32) -> IpAddr {
+pub(in crate::write) fn masked(address: IpAddr, length: u32, bits: u32) -> IpAddr {
     let free = bits - length;
     match address {
         IpAddr::V4(address) => {

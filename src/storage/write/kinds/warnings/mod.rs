@@ -1,7 +1,7 @@
 //! What the writer of a built-in should know about it, though it is accepted: deprecated fields, odd addresses, values that hide each other
 //! (`WarningsOnCreate`, `WarningsOnUpdate` of the strategies in `pkg/registry`).
 
-mod address;
+pub(in crate::write) mod address;
 mod labels;
 mod paths;
 mod pod;
