@@ -24,7 +24,7 @@ pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
     ("etcd", &["fair", "model", "proto", "retry"]),
     ("store", &["progress", "proto"]),
     ("cache", &["codec", "etcd", "intern", "model", "offload", "progress", "retry", "telemetry", "wake"]),
-    ("client", &["go", "retry"]),
+    ("client", &["go", "reload", "retry"]),
     ("conversion", &["cache", "catalogue", "client", "codec", "go", "model", "offload", "retry", "telemetry"]),
     ("registry", &["cache", "catalogue", "codec", "conversion", "etcd", "go", "model", "telemetry"]),
     ("auth", &["cache", "client", "go", "intern", "model", "recent", "registry", "reload", "telemetry"]),
