@@ -60,13 +60,14 @@ use apiserver::{
     staleness,
     zpages::Started,
 };
-use auth::access::Access;
+use auth::access::{Access, AccessError};
 use auth::authn::Authenticator;
 use auth::providers::{Providers, ProvidersError, Sources};
 use backend::Backend;
 use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::{ring::RingLimits, snapshot::Known};
 use catalogue::Offer;
+use client::Logins;
 use codec::ChunkCache;
 use controllers::{Controllers, Extension, Keeping, rebalance};
 use etcd::{self, Etcd};
@@ -98,9 +99,12 @@ const READY_AT_LATEST: Duration = Duration::from_secs(60);
 /// Why the server did not start, or did not go on; one line each.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// A file of the authenticators or authorizers, or with the key that signs tokens.
+    /// A file of the authenticators, or with the key that signs tokens.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Whom to ask what a user may do.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// Whom to ask whose a token is.
     #[error(transparent)]
     Providers(#[from] ProvidersError),
@@ -162,7 +166,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     config.connections.count_max = connections;
     config.warnings.extend(few);
     let metrics = Metrics::new();
-    let audit = audit::open(config.audit.as_ref(), &metrics).map_err(StartError::Audit)?;
+    let logins = Arc::<Logins>::default();
+    let audit = audit::open(config.audit.as_ref(), &logins, &metrics).map_err(StartError::Audit)?;
     source::check(&config)?;
     let backend = Backend::open(&config)?;
     let sockets = Sockets::bind(&config.listeners.binding())?;
@@ -172,13 +177,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     admin.iter().try_for_each(|admin| admin::keep(admin, SystemTime::now())).map_err(StartError::Made)?;
     let root_ca = root_ca::read(config.root_ca_file.as_deref(), admin.as_ref()).map_err(StartError::Made)?;
     let token_issuer = issuer::issuer(&config.issuer)?.map(Arc::new);
-    let sources = Sources::read(&config.providers)?;
+    let sources = Sources::read(&config.providers, &logins)?;
     if let Some(anonymous) = sources.anonymous() {
         config.auth.anonymous = anonymous;
     }
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let providers = Providers::start(sources, authenticator.clone(), metrics.clone()).await?;
-    let replica = config.replica.as_ref().map(|config| replica::replica(config, &metrics)).transpose()?;
+    let replica = config.replica.as_ref().map(|config| replica::replica(config, &logins, &metrics)).transpose()?;
     let files = config.listeners.secure.as_ref().map(|listener| &listener.files);
     let listeners = Listeners::new(files, sockets, authenticator.handshake_verifier(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
@@ -186,7 +191,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let etcds = backend.etcds()?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let prefix = format!("{}/", config.etcd.prefix);
-    let source::Made { feeding: feed, feeds, clocks, upstream } = source::make(&backend, &prefix, &config, &metrics)?;
+    let source::Made { feeding: feed, feeds, clocks, upstream } = source::make(&backend, &prefix, &config, &logins, &metrics)?;
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
     let (giving_up, given_up) = sync::watch::channel(GivenUp::default());
     let parts = Dependencies {
@@ -229,12 +234,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         async move { drop(join_all(etcds.iter().map(Etcd::probe_capabilities)).await) }
     });
     let write_gate = Arc::new(WriteGate::default());
-    let namespaces = config.aggregated.as_ref().map(aggregated::namespaces).transpose()?;
+    let namespaces = config.aggregated.as_ref().map(|aggregated| aggregated::namespaces(aggregated, &logins)).transpose()?;
     let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), write_gate.clone(), namespaces.clone());
     let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields));
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
-    let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses)?);
+    let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses, &logins)?);
+    tokio::spawn(access.follow_right());
     if config.source.is_none() {
         feeding.spawn(access.clone().follow(resources.clone()));
         tokio::spawn(access.clone().end_streams(resources.clone(), prefix.as_str().into()));
@@ -355,7 +361,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         certificates::show(&api.metrics, &[Named { flag: certificates::ETCD, path: path.clone() }]);
     }
     let reloads =
-        Reloads { api: api.clone(), replica: replica.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
+        Reloads { api: api.clone(), replica: replica.clone(), logins, tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
     tokio::spawn(reloads.follow());
     let (stop, stopped) = sync::watch::channel(false);
     backend.keep(stopped.clone(), &api.metrics);

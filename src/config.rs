@@ -38,7 +38,7 @@ use plain::Port;
 pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertised, SecureListener};
 use server::{Binding, Limits};
-pub use source::{ConsistentReads, Source};
+pub use source::{ConsistentReads, SOURCE_FLAG, Source};
 pub use store::{Embedded, StoreAlone};
 use telemetry::Log;
 pub use tokens::TokenIssuer;

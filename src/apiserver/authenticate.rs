@@ -22,7 +22,7 @@ use super::{
 };
 use auth::access::{Impersonator, about, directory::Cached};
 use auth::authn::{AuthenticatedUser, AuthnOutcome, Context, Identity, Impersonated, Impersonation, Kind, Mode};
-use auth::providers::TooMany;
+use auth::providers::NotSaid;
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 
 /// How much longer a connection is kept whose client is asked about elsewhere: for the answer to reach it.
@@ -69,7 +69,7 @@ pub(super) async fn authenticate(
                 let asked = Box::pin(api.identity.providers.authenticate(elsewhere, &[], conn.peer.ip(), arrived.until));
                 let identity = match timeout_at(arrived.until, asked).await {
                     Ok(Ok(identity)) => identity,
-                    Ok(Err(too_many)) => return Err(arrived.refused(&too_many.into())),
+                    Ok(Err(not_said)) => return Err(arrived.refused(&not_said.into())),
                     Err(_) => return Err(arrived.timed_out()),
                 };
                 if matches!(identity, Identity::User(_)) {
@@ -201,7 +201,7 @@ impl Api {
         token: &str,
         audiences: &[String],
         client: (IpAddr, Instant),
-    ) -> Result<Result<AuthenticatedUser, String>, TooMany> {
+    ) -> Result<Result<AuthenticatedUser, String>, NotSaid> {
         let review = || {
             let resources = self.resources.load();
             let directory = Cached::new(&resources, self.reader.prefix());

@@ -22,7 +22,7 @@ use super::{
 use auth::access::{Opened, Permission, StillValid, Undecided};
 use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target, Verdict};
-use auth::providers::TooMany;
+use auth::providers::NotSaid;
 use auth::{MONITORING, User};
 use go::quote::quoted;
 use intern::Guard;
@@ -124,10 +124,13 @@ fn is_still_valid(api: &Api, context: &Authorized) -> Option<StillValid> {
     Some(Box::new(move || authenticator.is_still_valid(&credential, &conn.certificate, SystemTime::now())))
 }
 
-/// A lack of room is no judgement: who comes again may be let in.
-impl From<TooMany> for Status {
-    fn from(too_many: TooMany) -> Status {
-        Status::too_many_requests(too_many.to_string(), 1)
+/// A lack of room or of an answer is no judgement: who comes again may be let in.
+impl From<NotSaid> for Status {
+    fn from(not_said: NotSaid) -> Status {
+        match not_said {
+            NotSaid::TooMany(_) => Status::too_many_requests(not_said.to_string(), 1),
+            NotSaid::NoWord => Status::unavailable(not_said.to_string(), 1),
+        }
     }
 }
 

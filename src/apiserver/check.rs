@@ -46,6 +46,9 @@ pub trait Behind: Send + Sync {
     /// Whether objects come from it, and not from an etcd.
     fn is_source(&self) -> bool;
 
+    /// Which resources were asked for that it does not bring, or not yet, and why.
+    fn not_followed(&self, resources: &ServedResources) -> Option<String>;
+
     /// How it has failed last, if it ever has.
     fn fault(&self) -> Option<Arc<Fault>>;
 

@@ -30,8 +30,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use upstream::{
-    Answer, AuthMode, Availability, Backend, CONFIG_MAP, CacheOutcome, Client, DocumentCache, DocumentRequest, Reason, RequestClass,
-    Settings, Trusted, Upstream, UpstreamError, backend_for, headers,
+    Answer, AuthMode, Availability, Backend, CONFIG_MAP, CacheOutcome, Client, DocumentCache, DocumentRequest, Followed, Reason,
+    RequestClass, Trusted, Upstream, UpstreamError, backend_for, headers,
 };
 
 use super::{
@@ -50,7 +50,7 @@ use proof::Proof;
 use standing::not_followed;
 pub(super) use standing::{asked, asks_table, read};
 
-use ::reload::{FileError, Named, Reload, Reloaded};
+use ::reload::Reload;
 use auth::ANONYMOUS;
 use cache::state::snapshot::Fault;
 use registry::{Resource, ServedResources};
@@ -75,7 +75,7 @@ const LOOKER: &str = "watchcache:replica";
 
 /// The kube-apiserver whose etcd this server shares.
 pub struct Replica {
-    pub(super) upstream: Reloaded<Upstream<Body>>,
+    pub(super) upstream: Followed<Body>,
     pub(super) hop: headers::LoopMarker,
     metrics: Arc<Metrics>,
     pub(super) documents: Arc<DocumentCache>,
@@ -102,6 +102,8 @@ pub struct Replica {
     /// In which headers it believes front proxies, once that is known.
     trusted: ArcSwapOption<Trusted>,
     looped: Notify,
+    /// The files have changed.
+    renewed: Notify,
 }
 
 /// Who answers a request.
@@ -150,19 +152,11 @@ impl Handed {
 }
 
 impl Replica {
-    /// Of an upstream that is made of these files.
-    ///
-    /// # Errors
-    /// A file that is of no use.
-    pub fn new(
-        files: Vec<Named>,
-        settings: impl Fn(&[Vec<u8>]) -> Result<Settings, reload::Wrong> + Send + Sync + 'static,
-        check_groups: Vec<String>,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self, FileError> {
+    /// Returns the replica of this upstream.
+    #[must_use]
+    pub fn new(upstream: Followed<Body>, check_groups: Vec<String>, metrics: Arc<Metrics>) -> Self {
         let hop = headers::LoopMarker::named(&uuid::Uuid::new_v4().simple().to_string());
-        let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
-        Ok(Self {
+        Self {
             upstream,
             hop,
             metrics,
@@ -180,7 +174,8 @@ impl Replica {
             discovery: ArcSwapOption::empty(),
             trusted: ArcSwapOption::empty(),
             looped: Notify::new(),
-        })
+            renewed: Notify::new(),
+        }
     }
 
     /// In front of the API server that its objects come from: there is no etcd that has to be upstream's.
@@ -189,10 +184,15 @@ impl Replica {
         Self { is_source: true, ..self }
     }
 
-    /// The files that say where it is, and who we are there.
+    /// Returns the files that say where it is and who we are there, unless others look at them.
     #[must_use]
-    pub fn files(&self) -> &dyn Reload {
-        &self.upstream
+    pub fn files(&self) -> Option<&dyn Reload> {
+        self.upstream.files()
+    }
+
+    /// Has upstream looked at at once, for it may be another one, or believe us now.
+    pub fn renewed(&self) {
+        self.renewed.notify_one();
     }
 
     /// What `/readyz` says of upstream. Reads go on without it, once it is known that it was there and believed us.
@@ -417,9 +417,7 @@ impl Behind for Replica {
     fn checks(&self, resources: &ServedResources) -> Vec<Check> {
         let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
         let mut checks = vec![("upstream", self.wrong()), ("upstream-discovery", self.discovery_wrong(resources).map(wrong))];
-        if self.is_source {
-            checks.push(("source", not_followed(resources).map(Wrong::told)));
-        } else {
+        if !self.is_source {
             checks.push(("upstream-etcd", self.proof.etcd_wrong().map(wrong)));
             checks.push(("upstream-resources", self.proof.resources_wrong().map(wrong)));
         }
@@ -428,6 +426,10 @@ impl Behind for Replica {
 
     fn is_source(&self) -> bool {
         self.is_source
+    }
+
+    fn not_followed(&self, resources: &ServedResources) -> Option<String> {
+        not_followed(resources)
     }
 
     fn status(&self) -> serde_json::Value {

@@ -12,11 +12,11 @@ use tokio::time::sleep;
 
 use super::{
     api::{Api, Host},
-    check::{Check, Wrong},
+    check::{Behind, Check, Wrong},
     context::Authorized,
     path::Health,
 };
-use auth::providers::Providers;
+use auth::{providers::Providers, right::AskingRight};
 use go::{quote::quoted, timestamp, url::Query};
 
 /// An answer of a health endpoint.
@@ -77,9 +77,17 @@ impl Api {
     /// What an endpoint looks at.
     pub(super) fn checks(&self, endpoint: Health) -> Vec<Check> {
         let not_loaded = || (!self.condition.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
-        let mut checks: Vec<Check> = vec![("ping", None), ("log", None), ("etcd", self.etcd_wrong(endpoint))];
+        let source = self.upstream.as_ref().filter(|upstream| upstream.is_source());
+        let mut checks: Vec<Check> = vec![("ping", None), ("log", None)];
+        match source {
+            Some(source) => checks.push(("source", self.source_wrong(&**source, endpoint).map(Wrong::told))),
+            None => checks.push(("etcd", self.etcd_wrong(endpoint))),
+        }
         if endpoint == Health::Readyz {
-            checks.push(("etcd-readiness", self.etcd_wrong(endpoint)));
+            if source.is_none() {
+                checks.push(("etcd-readiness", self.etcd_wrong(endpoint)));
+            }
+            checks.extend(self.review_checks(source.is_some()));
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             match &self.host {
                 Some(host) => checks.extend(host.checks(&self.identity.providers)),
@@ -107,13 +115,13 @@ impl Api {
     fn unreadable(&self) -> Option<String> {
         let mut told = BTreeMap::new();
         for resource in self.resources.load().iter() {
-            let (published, id) = (&resource.handle.published, &resource.served.storage.id);
+            let (published, name) = (&resource.handle.published, resource.served.storage.path_name());
             let known = published.known();
             let (Some(first), Some(since)) = (known.snapshot.broken.values().next(), published.undecodable_since()) else { continue };
             let mut at = Vec::new();
             timestamp::text_into(since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64), None, &mut at);
             let (at, count) = (String::from_utf8_lossy(&at), known.snapshot.broken.len());
-            told.entry(id.clone()).or_insert_with(|| format!("{id} since {at}, {count} of them, the first: {}", first.why));
+            told.entry(name.clone()).or_insert_with(|| format!("{name} since {at}, {count} of them, the first: {}", first.why));
         }
         (!told.is_empty()).then(|| told.into_values().collect::<Vec<_>>().join("; "))
     }
@@ -156,11 +164,6 @@ impl Api {
         if !fed.is_behind() {
             return None;
         }
-        if self.upstream.as_ref().is_some_and(|upstream| upstream.is_source()) {
-            // Every server like this one has lost the same: reads and watches go on in all of them.
-            let age = fed.age().map_or("of unknown age".to_owned(), |age| format!("up to {} s old", age.as_secs()));
-            return Some(Wrong::noted(format!("upstream does not tell what happens there: memory is {age} and answers what may be old")));
-        }
         let why = match fed.age() {
             None => "error getting data from etcd: it has not been heard yet".to_owned(),
             Some(age) => {
@@ -169,6 +172,33 @@ impl Api {
             }
         };
         Some(if endpoint == Health::Readyz { Wrong::fails(why) } else { Wrong::noted(why) })
+    }
+
+    /// What is wrong with the way from upstream to memory. Every server like this one has lost the same: reads and watches go on in all of
+    /// them.
+    fn source_wrong(&self, source: &dyn Behind, endpoint: Health) -> Option<String> {
+        let fed = self.oldest();
+        let old = fed.is_behind().then(|| {
+            let age = fed.age().map_or("of unknown age".to_owned(), |age| format!("up to {} s old", age.as_secs()));
+            format!("upstream does not tell what happens there: memory is {age} and answers what may be old")
+        });
+        let missing = if endpoint == Health::Readyz { source.not_followed(&self.resources.load()) } else { None };
+        let all: Vec<String> = old.into_iter().chain(missing).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Whether the cluster that knows the clients lets this server ask about them. Behind it nobody is let in without; a server that
+    /// extends it knows the proxy by its
+    /// certificate.
+    fn review_checks(&self, is_source: bool) -> Vec<Check> {
+        let names = if is_source {
+            ["upstream-tokenreviews", "upstream-subjectaccessreviews"]
+        } else {
+            ["host/tokenreviews", "host/subjectaccessreviews"]
+        };
+        let wrong = |right: &AskingRight| right.wrong().map(if is_source { Wrong::fails } else { Wrong::noted });
+        let tokens = self.identity.providers.right().map(|right| (names[0], wrong(right)));
+        tokens.into_iter().chain(self.access.right().map(|right| (names[1], wrong(&right)))).collect()
     }
 
     /// Answers a health endpoint, or one check of it.

@@ -8,13 +8,26 @@ use serde_json::{Value, json};
 
 use super::{api::Api, path::OwnPage, respond::Reply};
 use cache::state::snapshot::Fed;
-use registry::ServedResources;
+use registry::{Resource, ServedResources};
 use telemetry::build::{COMMIT, VERSION};
 
 impl Api {
     /// The feed that is furthest behind its etcd.
     pub(super) fn oldest(&self) -> &Fed {
         self.condition.feeds.iter().max_by_key(|fed| fed.age().unwrap_or(Duration::MAX)).expect("objects come from somewhere")
+    }
+
+    /// Whether objects come from an API server, and not from an etcd.
+    pub(super) fn is_fed_by_upstream(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|upstream| upstream.is_source())
+    }
+
+    /// How old what memory has of a resource may be; none before it is known, and of a resource that is not in memory because nobody asked
+    /// for it.
+    pub(super) fn age_of(&self, resource: &Resource) -> Option<Duration> {
+        let published = &resource.handle.published;
+        let is_there = !self.is_fed_by_upstream() || published.known().is_ready();
+        published.fed().age().filter(|_| is_there)
     }
 
     /// What `/metrics` answers.
@@ -26,7 +39,7 @@ impl Api {
             resource.metrics.set_objects(i64::try_from(known.snapshot.store.len()).unwrap_or(i64::MAX));
             resource.metrics.indexes.set(i64::try_from(known.snapshot.store.indexes()).unwrap_or(i64::MAX));
             resource.metrics.history_events.set(i64::try_from(known.snapshot.ring.len()).unwrap_or(i64::MAX));
-            let age = resource.handle.published.fed().age().map_or(-1, |age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+            let age = self.age_of(resource).map_or(-1, |age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
             resource.metrics.age.set(age);
             resource.metrics.undecodable.set(i64::try_from(known.snapshot.broken.len()).unwrap_or(i64::MAX));
         }
@@ -65,7 +78,7 @@ impl Api {
             "role": self.role(),
             "ready": self.is_ready(),
             "loaded": self.condition.loaded.load(Ordering::Relaxed),
-            "etcd": {
+            if self.is_fed_by_upstream() { "source" } else { "etcd" }: {
                 "embedded": self.condition.embedded,
                 "behind": fed.is_behind(),
                 "ageSeconds": fed.age().map(|age| age.as_secs_f64()),

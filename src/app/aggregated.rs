@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use super::StartError;
 use crate::config::Aggregated;
-use client::Kubeconfig;
+use client::Logins;
 use upstream::host::Namespaces;
 
 const FLAG: &str = "--kubeconfig";
 
 /// The namespaces of the cluster that the flags name, followed from now on.
-pub(super) fn namespaces(config: &Aggregated) -> Result<Arc<Namespaces>, StartError> {
-    let kubeconfig = Kubeconfig::read(FLAG, &config.kubeconfig).map_err(|error| StartError::Host(error.to_string()))?;
-    let namespaces =
-        Namespaces::new(kubeconfig).map_err(|why| StartError::Host(format!("{FLAG} {}: {why}", config.kubeconfig.display())))?;
+pub(super) fn namespaces(config: &Aggregated, logins: &Logins) -> Result<Arc<Namespaces>, StartError> {
+    let login = logins.open(FLAG, &config.kubeconfig).map_err(|error| StartError::Host(error.to_string()))?;
+    let namespaces = Namespaces::new(login).map_err(|why| StartError::Host(format!("{FLAG} {}: {why}", config.kubeconfig.display())))?;
     let namespaces = Arc::new(namespaces);
     tokio::spawn({
         let namespaces = namespaces.clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config;
 use audit::{Audit, Counters, Policy, start_log, start_webhook};
-use client::Kubeconfig;
+use client::Logins;
 use go::yaml::reader;
 use telemetry::Metrics;
 
@@ -14,7 +14,7 @@ use telemetry::Metrics;
 ///
 /// # Errors
 /// One line: the policy or the kubeconfig file cannot be read, or the log cannot be written.
-pub(super) fn open(config: Option<&config::Audit>, metrics: &Metrics) -> Result<Option<Arc<Audit>>, String> {
+pub(super) fn open(config: Option<&config::Audit>, logins: &Logins, metrics: &Metrics) -> Result<Option<Arc<Audit>>, String> {
     let Some(config) = config else { return Ok(None) };
     let policy = policy(&config.policy_file).map_err(|why| format!("loading audit policy file: {why}"))?;
     let counters = Counters {
@@ -31,7 +31,7 @@ pub(super) fn open(config: Option<&config::Audit>, metrics: &Metrics) -> Result<
     }
     if let Some((file, webhook)) = &config.webhook {
         let flag = "--audit-webhook-config-file";
-        let server = Kubeconfig::read(flag, file).map_err(|error| error.to_string())?;
+        let server = logins.open(flag, file).map_err(|error| error.to_string())?;
         queues.push(start_webhook(webhook, &server, &counters).map_err(|why| format!("{flag} {}: {why}", file.display()))?);
         tracing::info!(policy = %config.policy_file.display(), webhook = %server.url(""), "auditing requests");
     }

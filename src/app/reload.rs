@@ -1,4 +1,5 @@
-//! Looks at the files of the TLS listener again and again: what has changed in them counts without a restart, and no connection breaks.
+//! Looks at the files of the TLS listener, and at those that say who we are elsewhere, again and again: what has changed in them counts
+//! without a restart, and no connection breaks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::{admin, certificates, issuer};
 use crate::config::{Admin, TokenIssuer};
 use ::reload::Reload;
 use apiserver::{api::Api, hand_on::Replica};
+use client::Logins;
 use server::Tls;
 
 /// Between two looks. What has changed counts at the second look that sees it.
@@ -23,6 +25,8 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 pub(super) struct Reloads {
     pub(super) api: Arc<Api>,
     pub(super) replica: Option<Arc<Replica>>,
+    /// Who we are at other servers.
+    pub(super) logins: Arc<Logins>,
     pub(super) tls: Option<Arc<Tls>>,
     /// Of tokens, as others find it.
     pub(super) issuer: TokenIssuer,
@@ -34,7 +38,7 @@ impl Reloads {
     /// Looks until the process ends.
     pub(super) async fn follow(self) {
         let tls = self.tls.iter().flat_map(|tls| tls.reloads());
-        for files in self.replica.iter().map(|replica| replica.files()).chain(tls) {
+        for files in self.replica.iter().filter_map(|replica| replica.files()).chain(tls) {
             certificates::show(&self.api.metrics, files.files());
         }
         let this = Arc::new(self);
@@ -57,12 +61,16 @@ impl Reloads {
     fn look(&self, is_due: bool) {
         let authenticator = &self.api.identity.authenticator;
         let tls = self.tls.iter().flat_map(|tls| tls.reloads());
-        if has_changed(self.api.access.files()) {
+        // All of them, whatever one says.
+        let logins = self.logins.all().iter().filter(|login| has_changed(&***login)).count();
+        if has_changed(self.api.access.files()) || logins > 0 {
             self.api.access.reloaded();
         }
-        for files in self.replica.iter().map(|replica| replica.files()) {
-            if has_changed(files) {
-                certificates::show(&self.api.metrics, files.files());
+        if let Some(replica) = &self.replica {
+            let files = replica.files().filter(|files| has_changed(*files));
+            files.iter().for_each(|files| certificates::show(&self.api.metrics, files.files()));
+            if files.is_some() || logins > 0 {
+                replica.renewed();
             }
         }
         let issuer = self.api.identity.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);

@@ -5,17 +5,15 @@ use std::sync::Arc;
 use futures_util::future::select_all;
 
 use super::{StartError, backend::Backend, feeds};
-use crate::config::{Config, ConsistentReads};
+use crate::config::{Config, ConsistentReads, SOURCE_FLAG as FLAG};
 use cache::source::driver::Driver;
 use cache::state::snapshot::Fed;
-use client::Kubeconfig;
+use client::Logins;
 use etcd::EtcdError;
 use reflector::{Policy, Reflectors, Source};
 use registry::Feeds;
 use storage::read::serve::Reader;
 use telemetry::Metrics;
-
-const FLAG: &str = "--upstream-kubeconfig";
 
 /// What brings the objects, until it is told to run.
 pub(super) enum Feeding {
@@ -52,7 +50,7 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
 }
 
 /// Makes it. Nothing is asked yet.
-pub(super) fn make(backend: &Backend, prefix: &str, config: &Config, metrics: &Arc<Metrics>) -> Result<Made, StartError> {
+pub(super) fn make(backend: &Backend, prefix: &str, config: &Config, logins: &Logins, metrics: &Arc<Metrics>) -> Result<Made, StartError> {
     let Some(asked) = &config.source else {
         // Feeds have clients of their own: their connections live on their runtime, and requests never queue behind a load.
         let (drivers, feeds) = feeds::feeds(&backend.etcds()?, prefix, config, metrics);
@@ -60,11 +58,9 @@ pub(super) fn make(backend: &Backend, prefix: &str, config: &Config, metrics: &A
         return Ok(Made { feeding: Feeding::Etcds(drivers), feeds: Feeds::OfEtcds(feeds), clocks, upstream: None });
     };
     let wrong = |why: String| StartError::Upstream(format!("{FLAG} {}: {why}", asked.kubeconfig.display()));
-    let at = Kubeconfig::read(FLAG, &asked.kubeconfig).map_err(|error| StartError::Upstream(error.to_string()))?;
-    if !at.has_identity() {
-        return Err(wrong("it names nobody, and upstream tells nobody of its objects".to_owned()));
-    }
-    let source = Arc::new(Source::new(at, prefix).map_err(wrong)?.within(config.memory.budget));
+    let login = logins.open(FLAG, &asked.kubeconfig).map_err(|error| StartError::Upstream(error.to_string()))?;
+    login.must_name_somebody().map_err(wrong)?;
+    let source = Arc::new(Source::new(login, prefix).map_err(wrong)?.within(config.memory.budget));
     tracing::info!(upstream = source.server(), "the objects come from an API server");
     for name in asked.policy.unknown(catalogue::built_in_storages()) {
         tracing::warn!(

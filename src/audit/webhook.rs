@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use client::{Client, Kubeconfig, Limits, WEBHOOK_BACKOFF, WEBHOOK_TRIES};
+use client::{Client, Limits, Login, WEBHOOK_BACKOFF, WEBHOOK_TRIES};
 use prometheus::IntCounterVec;
 use retry::Backoff;
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
@@ -39,11 +39,11 @@ pub struct WebhookConfig {
 ///
 /// # Errors
 /// The certificate and the key of the kubeconfig file do not fit.
-pub fn start(config: &WebhookConfig, server: &Kubeconfig, counters: &Counters) -> Result<Queue, String> {
+pub fn start(config: &WebhookConfig, server: &Arc<Login>, counters: &Counters) -> Result<Queue, String> {
     let limits = Limits { timeout: POST_TIMEOUT, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: SENDING_MAX };
     let sender = Sender {
-        client: Client::of(server, limits)?,
-        url: server.url(""),
+        client: Client::following(server, limits)?,
+        login: server.clone(),
         backoff: Backoff { first: config.initial_backoff, ..WEBHOOK_BACKOFF },
         errors: counters.errors.clone(),
     };
@@ -54,7 +54,7 @@ pub fn start(config: &WebhookConfig, server: &Kubeconfig, counters: &Counters) -
 
 struct Sender {
     client: Client,
-    url: http::Uri,
+    login: Arc<Login>,
     backoff: Backoff,
     errors: IntCounterVec,
 }
@@ -121,7 +121,7 @@ impl Sender {
     }
 
     async fn post_once(&self, list: bytes::Bytes) -> Result<(), String> {
-        let answer = self.client.post(&self.url, list).await.map_err(|error| error.to_string())?;
+        let answer = self.client.post(&self.login.url(""), list).await.map_err(|error| error.to_string())?;
         answer.failure().map_or(Ok(()), Err)
     }
 }

@@ -11,6 +11,7 @@ pub mod authz;
 mod names;
 pub mod presence;
 pub mod providers;
+pub mod right;
 mod strict;
 mod user;
 

@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +22,7 @@ use tokio::time::timeout;
 use super::connector::{Connector, Versions};
 use super::credentials::{Authorization, Credentials, SentCredentials};
 use super::kubeconfig::Kubeconfig;
+use super::login::{Derived, Login};
 use super::trust::{Trust, settings};
 
 /// A connection without requests is closed after this time (Go's default for its clients).
@@ -117,23 +119,67 @@ impl NdjsonStream {
     }
 }
 
-/// See the file's header.
-pub struct Client {
+/// Connections, and who we are on them.
+struct Link {
     http: legacy::Client<Connector, Full<Bytes>>,
     authorization: Authorization,
+}
+
+enum Links {
+    /// These for ever.
+    Fixed(Arc<Link>),
+    /// Those of a login as it is now.
+    Login(Derived<Link>),
+}
+
+/// See the file's header.
+pub struct Client {
+    link: Links,
     limits: Limits,
     turns: Semaphore,
     /// What requests name as their host, if that is not where they are sent.
     host: Option<HeaderValue>,
 }
 
+impl Link {
+    fn over(connector: Connector, authorization: Authorization, limits: Limits) -> Link {
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(limits.concurrent_max)
+            .build(connector);
+        Link { http, authorization }
+    }
+}
+
+impl Links {
+    fn now(&self) -> Arc<Link> {
+        match self {
+            Links::Fixed(link) => link.clone(),
+            Links::Login(link) => link.now(),
+        }
+    }
+}
+
 impl Client {
-    /// A client of the server of a kubeconfig file.
+    /// A client of the server of a kubeconfig file, as it is read once.
     ///
     /// # Errors
     /// When its certificate and key do not fit.
     pub fn of(config: &Kubeconfig, limits: Limits) -> Result<Client, String> {
         Ok(Client::over(config.connector(Versions::Http1)?, config.authorization(), limits))
+    }
+
+    /// A client of the server of a kubeconfig file, which follows the file. Its requests go to [`Login::url`].
+    ///
+    /// # Errors
+    /// When its certificate and key do not fit.
+    pub fn following(login: &Arc<Login>, limits: Limits) -> Result<Client, String> {
+        let link = Derived::new(login.clone(), move |config, _| {
+            Ok(Link::over(config.connector(Versions::Http1)?, config.authorization(), limits))
+        });
+        Ok(Client::with(Links::Login(link?), limits))
     }
 
     /// A client of HTTPS servers that these are trusted for, without credentials.
@@ -157,14 +203,11 @@ impl Client {
     }
 
     fn over(connector: Connector, authorization: Authorization, limits: Limits) -> Client {
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(limits.concurrent_max)
-            .build(connector);
-        let turns = Semaphore::new(limits.concurrent_max);
-        Client { http: client, authorization, limits, turns, host: None }
+        Client::with(Links::Fixed(Arc::new(Link::over(connector, authorization, limits))), limits)
+    }
+
+    fn with(link: Links, limits: Limits) -> Client {
+        Client { link, limits, turns: Semaphore::new(limits.concurrent_max), host: None }
     }
 
     /// Posts JSON.
@@ -215,18 +258,25 @@ impl Client {
 
     /// Sends it; once more where the server refuses our credentials (401) and there are others now.
     async fn send(&self, method: Method, url: &Uri, body: Bytes) -> Result<Response<Incoming>, CallError> {
-        let (answer, sent) = self.send_once(method.clone(), url, body.clone()).await?;
-        if answer.status() == StatusCode::UNAUTHORIZED && self.authorization.renew(&sent).await {
-            return Ok(self.send_once(method, url, body).await?.0);
+        let link = self.link.now();
+        let (answer, sent) = self.send_over(&link, method.clone(), url, body.clone()).await?;
+        if answer.status() == StatusCode::UNAUTHORIZED && link.authorization.renew(&sent).await {
+            return Ok(self.send_over(&link, method, url, body).await?.0);
         }
         Ok(answer)
     }
 
-    async fn send_once(&self, method: Method, url: &Uri, body: Bytes) -> Result<(Response<Incoming>, SentCredentials), CallError> {
+    async fn send_over(
+        &self,
+        link: &Link,
+        method: Method,
+        url: &Uri,
+        body: Bytes,
+    ) -> Result<(Response<Incoming>, SentCredentials), CallError> {
         let mut request = request(method.clone(), url, body);
-        let sent = self.authorization.apply(request.headers_mut()).await.map_err(CallError::Credentials)?;
+        let sent = link.authorization.apply(request.headers_mut()).await.map_err(CallError::Credentials)?;
         request.headers_mut().extend(self.host.clone().map(|host| (HOST, host)));
-        let answer = self.http.request(request).await.map_err(|error| self.failure(&error, &method, url))?;
+        let answer = link.http.request(request).await.map_err(|error| self.failure(&error, &method, url))?;
         Ok((answer, sent))
     }
 
@@ -260,6 +310,14 @@ fn request(method: Method, url: &Uri, body: Bytes) -> Request<Full<Bytes>> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     request
+}
+
+/// The text of a body that may be cut; none when it is empty, or not a text.
+fn text_of(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let is_text = !text.chars().any(|one| one.is_control() && !one.is_whitespace());
+    let text = text.trim();
+    (is_text && !text.is_empty()).then(|| text.to_owned())
 }
 
 /// The innermost cause of an error of hyper, which says what happened; those around it say where.
@@ -312,8 +370,7 @@ impl Answer {
         {
             return Some(message.to_owned());
         }
-        let text = String::from_utf8_lossy(&self.body[..self.body.len().min(ERROR_TEXT_BYTES_MAX)]).trim().to_owned();
-        let text = if text.is_empty() { "unknown".to_owned() } else { text };
+        let text = text_of(&self.body[..self.body.len().min(ERROR_TEXT_BYTES_MAX)]).unwrap_or_else(|| "unknown".to_owned());
         Some(match self.status.as_u16() {
             400 => "the server rejected our request for an unknown reason".to_owned(),
             401 => "the server has asked for the client to provide credentials".to_owned(),

@@ -159,6 +159,14 @@ impl Kubeconfig {
         self.https(self.certificate.as_deref(), versions).map(|https| Connector(Way::Fixed(https)))
     }
 
+    /// Connections to this server that show no certificate.
+    ///
+    /// # Errors
+    /// When what is trusted makes no sense.
+    pub fn connector_of_nobody(&self, versions: Versions) -> Result<Connector, String> {
+        self.https(None, versions).map(|https| Connector(Way::Fixed(https)))
+    }
+
     fn https(&self, certificate: Option<&Certificate>, versions: Versions) -> Result<HttpsConnector<Dialer>, String> {
         let tls = settings(&self.trust, certificate)?;
         let dialer = Dialer::new(tcp()).through(self.proxy.as_ref(), &tls);

@@ -92,12 +92,6 @@ impl Kubeconfig {
         Kubeconfig::of_files(&read, None).map_err(|what| KubeconfigError { flag, path: path.to_owned(), what })
     }
 
-    /// The file in which a change of what [`Kubeconfig::read`] reads shows: a service account has its authority in one.
-    #[must_use]
-    pub fn file(path: &Path) -> PathBuf {
-        if path.is_dir() { path.join("ca.crt") } else { path.to_owned() }
-    }
-
     /// What these files say. A credential plugin that is the one of `before` goes on with what it has.
     fn of_files(read: &ReadFiles, before: Option<&Kubeconfig>) -> Result<Kubeconfig, String> {
         if read.is_service_account() {

@@ -20,9 +20,8 @@ const REFUSED_TTL: Duration = Duration::from_secs(30);
 
 /// What the flags ask for, in kube-apiserver's rules and words.
 pub(super) fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
-    let source = args.source_kubeconfig();
-    let host_kubeconfig = args.authorization_kubeconfig.as_ref().or(args.aggregated.kubeconfig.as_ref()).or(source.as_ref());
-    let modes = match (&args.authorization_config, host_kubeconfig) {
+    let host_kubeconfig = args.host_kubeconfig("--authorization-kubeconfig", args.authorization_kubeconfig.as_ref());
+    let modes = match (&args.authorization_config, &host_kubeconfig) {
         (Some(file), None) if args.authorization_mode.is_empty() && !has_webhook_flags(args) => Mode::from_file(file)?,
         (Some(_), _) => {
             return Err("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are \
@@ -32,7 +31,7 @@ pub(super) fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
         (None, Some(_)) if !args.authorization_mode.is_empty() => {
             return Err("--authorization-kubeconfig can not be specified when --authorization-mode is".to_owned());
         }
-        (None, Some(kubeconfig)) => host(args, kubeconfig),
+        (None, Some((flag, kubeconfig))) => host(args, flag, kubeconfig),
         (None, None) => named(args)?,
     };
     if !args.authorization_always_allow_paths.is_empty() && host_kubeconfig.is_none() {
@@ -95,7 +94,7 @@ fn webhook(args: &ServeArgs, file: &Path) -> Result<WebhookCall, String> {
 }
 
 /// What an aggregated API server asks: the host cluster, but not about the paths of health checks.
-fn host(args: &ServeArgs, kubeconfig: &Path) -> Vec<Mode> {
+fn host(args: &ServeArgs, flag: &'static str, kubeconfig: &Path) -> Vec<Mode> {
     let ttl = |given: Option<Duration>| Some(given.unwrap_or(HOST_TTL)).filter(|ttl| !ttl.is_zero());
     let settings = Settings {
         name: "host".to_owned(),
@@ -109,7 +108,7 @@ fn host(args: &ServeArgs, kubeconfig: &Path) -> Vec<Mode> {
         [] => ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
         paths => paths.to_vec(),
     };
-    let (flag, path) = ("--authorization-kubeconfig", "/apis/authorization.k8s.io/v1/subjectaccessreviews");
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     let call = WebhookCall { settings, flag, kubeconfig: kubeconfig.to_owned(), path, timeout: HOST_TIMEOUT, presence: args.presence() };
     vec![Mode::Paths(paths), Mode::Webhook(call)]
 }

@@ -14,17 +14,20 @@ pub(super) fn providers(args: &ServeArgs) -> Result<Providers, String> {
             Some(TokenWebhook { config_file, version, cache_ttl })
         }
     };
-    let source = args.source_kubeconfig();
     // Whoever is known here by a certificate would be nobody where his requests are handed on to.
-    let has_no_certificates = source.is_some();
-    let cluster = args.authentication_kubeconfig.clone().or(args.aggregated.kubeconfig.clone()).or(source).map(|kubeconfig| HostCluster {
-        kubeconfig,
-        skip_lookup: has_no_certificates
-            || args.authentication_skip_lookup
-            || (args.client_ca_file.is_some() && args.requestheader_client_ca_file.is_some()),
-        tolerate_lookup_failure: args.authentication_tolerate_lookup_failure,
-        needs_proxy: args.requestheader_client_ca_file.is_none(),
-        presence: args.presence(),
+    let has_no_certificates = args.source_kubeconfig().is_some();
+    let cluster = args.host_kubeconfig("--authentication-kubeconfig", args.authentication_kubeconfig.as_ref()).map(|(flag, kubeconfig)| {
+        HostCluster {
+            flag,
+            kubeconfig,
+            skip_lookup: has_no_certificates
+                || args.authentication_skip_lookup
+                || (args.client_ca_file.is_some() && args.requestheader_client_ca_file.is_some()),
+            tolerate_lookup_failure: args.authentication_tolerate_lookup_failure,
+            needs_proxy: args.requestheader_client_ca_file.is_none(),
+            is_upstream: has_no_certificates,
+            presence: args.presence(),
+        }
     });
     if cluster.is_none() && (args.authentication_skip_lookup || args.authentication_tolerate_lookup_failure) {
         return Err(

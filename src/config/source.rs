@@ -12,6 +12,8 @@ use auth::presence::Presence;
 use go::duration;
 use reflector::{Policy, Wanted};
 
+/// The flag that names it.
+pub const SOURCE_FLAG: &str = "--upstream-kubeconfig";
 /// What the service account of a pod is mounted as.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The least `--resource-idle-timeout`: clients that look again and again do so every minute or so.
@@ -87,6 +89,15 @@ impl ServeArgs {
 }
 
 impl ServeArgs {
+    /// Returns the kubeconfig file of the cluster that is asked about tokens and rights, and the flag that names it: this one, or that of a
+    /// cluster that is extended or whose
+    /// objects are served.
+    pub(super) fn host_kubeconfig(&self, flag: &'static str, own: Option<&PathBuf>) -> Option<(&'static str, PathBuf)> {
+        let own = own.map(|path| (flag, path.clone()));
+        let extended = || self.aggregated.kubeconfig.clone().map(|path| ("--kubeconfig", path));
+        own.or_else(extended).or_else(|| self.source_kubeconfig().map(|path| (SOURCE_FLAG, path)))
+    }
+
     /// Whether the server answers that decides about tokens and rights, and how long its decisions count on while it does not.
     pub(super) fn presence(&self) -> Arc<Presence> {
         let counts_for = if self.source.source == From::Upstream { self.source.decisions_while_away } else { Duration::ZERO };

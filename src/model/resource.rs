@@ -27,6 +27,12 @@ pub struct Storage {
 }
 
 impl Storage {
+    /// Returns its name for people, as paths and roles have it: `pods`, `deployments.apps`.
+    #[must_use]
+    pub fn path_name(&self) -> String {
+        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
+    }
+
     /// What all its keys begin with, `/registry/configmaps/`; `etcd_prefix` is `/registry/`.
     #[must_use]
     pub fn key_prefix(&self, etcd_prefix: &str) -> String {

@@ -75,6 +75,8 @@ pub(crate) struct Follower {
     refused: Option<Instant>,
     /// What was told the log last.
     told: Option<String>,
+    /// Who we were at upstream when what is going on began.
+    of_login: u64,
     /// How often in a row a question for progress failed, and when the next one may be asked: of every revision, or of this one.
     progress_failures: u32,
     progress_after: Option<(Option<Revision>, Instant)>,
@@ -111,6 +113,7 @@ impl Follower {
             older: None,
             refused: None,
             told: None,
+            of_login: 0,
             progress_failures: 0,
             progress_after: None,
         }
@@ -148,7 +151,7 @@ impl Follower {
                 gone = self.follow() => return gone,
                 () = is_idle => {}
             }
-            tracing::info!(resource = %self.place.storage.id, "nobody has asked for it: it is no longer followed");
+            tracing::info!(resource = %self.place.storage.path_name(), "nobody has asked for it: it is no longer followed");
             if let Err(gone) = self.let_go() {
                 return gone;
             }
@@ -175,17 +178,17 @@ impl Follower {
                 End::Later(why, least) => (why, least.map(|least| least.min(RETRY_AFTER_MAX))),
                 End::Away(why) => (why, None),
                 End::Unsupported(why) => {
-                    tracing::info!(resource = %self.place.storage.id, why, "upstream does not begin a watch with all objects; lists it page by page");
+                    tracing::info!(resource = %self.place.storage.path_name(), why, "upstream does not begin a watch with all objects; lists it page by page");
                     self.by_pages = true;
                     continue;
                 }
                 End::OnlyJson(why) => {
-                    tracing::info!(resource = %self.place.storage.id, why, "upstream is asked for JSON from now on");
+                    tracing::info!(resource = %self.place.storage.path_name(), why, "upstream is asked for JSON from now on");
                     self.place.only_json();
                     continue;
                 }
                 End::Anew(why) | End::InDoubt(why) => {
-                    tracing::warn!(resource = %self.place.storage.id, known = %self.machine.known(), why, "a resource is loaded anew");
+                    tracing::warn!(resource = %self.place.storage.path_name(), known = %self.machine.known(), why, "a resource is loaded anew");
                     // A load that cannot be gone on from is a failure.
                     if self.machine.forget() && self.loaded_at.elapsed() >= WATCH_TIME_MIN {
                         continue;
@@ -225,12 +228,15 @@ impl Follower {
                     failures = 0;
                     sleep(SPREAD.mul_f64(rand::random())).await;
                 }
+                // Whatever the reason was, it may be over.
+                () = source.login().changed_since(self.of_login) => failures = 0,
             }
         }
     }
 
     /// One watch, with a load before it when there is nothing to go on from.
     async fn round(&mut self) -> End {
+        self.of_login = self.source.login().generation();
         let outcome = if self.machine.is_loaded() {
             self.watch().await
         } else if self.by_pages {
@@ -310,7 +316,7 @@ impl Follower {
         let (revision, objects, broken) = (loaded.revision, loaded.objects.len(), loaded.broken.len());
         let known = self.machine.known();
         if revision < self.machine.loads_from() && self.is_restored() {
-            tracing::error!(resource = %self.place.storage.id, %known, %revision, "upstream was restored from a backup, or is another cluster");
+            tracing::error!(resource = %self.place.storage.path_name(), %known, %revision, "upstream was restored from a backup, or is another cluster");
             self.inbox.withhold();
             self.inbox.void_before(self.machine.rewind());
             self.inbox.fed().rewind(revision, known);
@@ -321,7 +327,7 @@ impl Follower {
         self.hand(reset)?;
         self.inbox.fed().advance(revision);
         began.iter().for_each(|began| self.inbox.fed().fresh_as_of(*began));
-        tracing::info!(resource = %self.place.storage.id, objects, broken, %revision, bytes = held.bytes(), "follows a resource of upstream");
+        tracing::info!(resource = %self.place.storage.path_name(), objects, broken, %revision, bytes = held.bytes(), "follows a resource of upstream");
         self.held = Some(held);
         (self.loaded_at, self.older, self.is_rewound) = (Instant::now(), None, false);
         self.inbox.fed().set_note(None);
@@ -339,6 +345,11 @@ impl Follower {
         let mut asking: Pin<&mut Option<BoxFuture<'_, Progress>>> = pin!(None);
         let (source, shown) = (self.source.clone(), self.shown.clone());
         let mut turned = pin!(source.releases.turned(&shown));
+        let of_login = self.of_login;
+        let mut is_another = pin!(async {
+            source.login().changed_since(of_login).await;
+            sleep(WATCH_TIME_MIN + SPREAD.mul_f64(rand::random())).await;
+        });
         loop {
             let hold = self.machine.hold();
             let next = timeout(hold.unwrap_or(SILENCE_MAX), lines.next());
@@ -357,6 +368,8 @@ impl Follower {
                 }
                 // What was gathered comes again.
                 () = &mut turned => return Ok(()),
+                // The next watch is with the credentials of now, of the server of now.
+                () = &mut is_another => return Ok(()),
                 () = fed.asked(), if asking.is_none() => {
                     let (from, rest) = (self.machine.known(), self.progress_rest());
                     asking.set(Some(progress(self.source.clone(), self.place.clone(), fed.clone(), from, rest).boxed()));
@@ -428,6 +441,7 @@ impl Follower {
 
     fn take(&mut self, line: &Bytes, form: Form) -> Result<(), End> {
         let (came, before) = (Instant::now(), self.machine.known());
+        self.source.hears();
         let mut out = Vec::new();
         let taken = match told(line, form, &self.place)? {
             Told::Put(item) => self.machine.event(item, false, &self.place, &mut out),
@@ -478,14 +492,14 @@ impl Follower {
         (self.progress_failures, self.progress_after, self.refused) = (0, None, None);
         if self.told.take().is_some() {
             self.source.back.notify_waiters();
-            tracing::info!(resource = %self.place.storage.id, "upstream tells of a resource again");
+            tracing::info!(resource = %self.place.storage.path_name(), "upstream tells of a resource again");
         }
     }
 
     fn tell(&mut self, why: String) {
         self.inbox.fed().failed(&why);
         if self.told.as_ref() != Some(&why) {
-            tracing::warn!(resource = %self.place.storage.id, why, "a resource of upstream is not followed now; trying again");
+            tracing::warn!(resource = %self.place.storage.path_name(), why, "a resource of upstream is not followed now; trying again");
             self.told = Some(why);
         }
     }

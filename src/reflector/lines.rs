@@ -1,5 +1,6 @@
 //! Asks upstream, over a few HTTP/2 connections that all resources share, or over HTTP/1.1 if it speaks nothing else; reads an answer whole, or a watch's event by event.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -9,7 +10,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use client::{Answer, CallError, Kubeconfig};
+use client::{Answer, CallError, Derived, Login};
 use upstream::{AuthMode, Body, Settings, Upstream, UpstreamError};
 
 /// Bytes of one event. etcd takes 1.5 MiB of an object unless it is told otherwise, which are a few times as many as JSON.
@@ -36,7 +37,7 @@ pub(crate) enum Form {
 
 /// See the file's header.
 pub(crate) struct Asking {
-    upstream: Upstream<Full<Bytes>>,
+    upstream: Derived<Upstream<Full<Bytes>>>,
     turns: Semaphore,
 }
 
@@ -56,14 +57,22 @@ pub(crate) enum Watched {
 }
 
 impl Asking {
-    /// Of this server, where we are who the file says.
+    /// Of this server, where we are who the file says now.
     ///
     /// # Errors
     /// When certificate and key do not fit.
-    pub(crate) fn of(at: Kubeconfig) -> Result<Self, String> {
-        // What is sent is ours: our own credentials go with it, and nobody is named.
-        let settings = Settings { at, auth_mode: AuthMode::Impersonation, ours: None };
-        Ok(Self { upstream: Upstream::new(settings)?, turns: Semaphore::new(PAGES_AT_ONCE) })
+    pub(crate) fn of(login: Arc<Login>) -> Result<Self, String> {
+        let upstream = Derived::new(login, |at, before: Option<&Upstream<_>>| {
+            // What is sent is ours: our own credentials go with it, and nobody is named.
+            let settings = Settings { at: at.clone(), auth_mode: AuthMode::Impersonation };
+            before.map_or_else(|| Upstream::new(settings.clone()), |before| before.anew(settings.clone()))
+        });
+        Ok(Self { upstream: upstream?, turns: Semaphore::new(PAGES_AT_ONCE) })
+    }
+
+    /// Returns who we are there.
+    pub(crate) fn login(&self) -> &Arc<Login> {
+        self.upstream.login()
     }
 
     /// A whole answer, in the named forms.
@@ -102,7 +111,7 @@ impl Asking {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(concat!("watchcache/", env!("CARGO_PKG_VERSION"))));
         let us = upstream::Client { name: resource, is_nobody: false, is_long: false };
-        let answer = self.upstream.send(request, us).await.map_err(|error| match error {
+        let answer = self.upstream.now().send(request, us).await.map_err(|error| match error {
             UpstreamError::Broken(_) => CallError::Lost(error.to_string()),
             _ => CallError::Failed(error.to_string()),
         })?;

@@ -55,7 +55,7 @@ pub(crate) struct Progressing {
 impl Progressing {
     /// Of a load that begins.
     pub(crate) fn of(place: &Place, fed: Arc<Fed>, held: Held) -> Self {
-        Self { fed, held, bytes: 0, progress: Progress::new(format!("loading {} from upstream", place.storage.id), Unit::Objects) }
+        Self { fed, held, bytes: 0, progress: Progress::new(format!("loading {} from upstream", place.storage.path_name()), Unit::Objects) }
     }
 
     /// One that begins anew.

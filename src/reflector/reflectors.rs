@@ -15,7 +15,7 @@ use super::source::Source;
 use cache::cacher::{Gone, Inbox};
 use cache::source::driver::Command;
 use cache::state::snapshot::Fed;
-use model::ResourceId;
+use model::{ResourceId, Revision};
 
 /// Commands that may wait; as of etcd's feed.
 const COMMANDS_MAX: usize = 16_384;
@@ -33,6 +33,7 @@ pub struct Reflectors {
     tasks: JoinSet<Gone>,
     /// Tells how old the oldest resource is.
     oldest: Arc<Fed>,
+    began: Instant,
 }
 
 impl Reflectors {
@@ -41,7 +42,15 @@ impl Reflectors {
     pub fn new(source: Arc<Source>, policy: Policy) -> (Self, mpsc::Sender<Command>, Arc<Fed>) {
         let (commander, commands) = mpsc::channel(COMMANDS_MAX);
         let oldest = Arc::new(Self::clock());
-        let reflectors = Self { source, policy, commands, followed: HashMap::new(), tasks: JoinSet::new(), oldest: oldest.clone() };
+        let reflectors = Self {
+            source,
+            policy,
+            commands,
+            followed: HashMap::new(),
+            tasks: JoinSet::new(),
+            oldest: oldest.clone(),
+            began: Instant::now(),
+        };
         (reflectors, commander, oldest)
     }
 
@@ -86,18 +95,19 @@ impl Reflectors {
         }
     }
 
-    /// Notes how old the oldest resource is of those that are followed.
+    /// Notes how far memory is and how old. While its watch is open upstream tells of what happens to a resource, so memory is as old as
+    /// what upstream said last of anything; of a resource
+    /// that is cut off, or was not heard of for longer than bookmarks take, only its own last word counts.
     fn look(&self) {
-        let loaded = self.followed.values().filter(|(inbox, _)| inbox.is_ready()).map(|(inbox, _)| inbox.fed());
-        let now = Instant::now();
-        let (mut oldest, mut is_cut_off) = (Duration::ZERO, false);
-        for fed in loaded {
-            oldest = oldest.max(fed.age().unwrap_or(Duration::MAX));
+        let (now, heard) = (Instant::now(), self.source.heard());
+        let (mut newest, mut oldest, mut is_cut_off) = (Revision::ZERO, now, false);
+        for fed in self.followed.values().filter(|(inbox, _)| inbox.is_ready()).map(|(inbox, _)| inbox.fed()) {
+            let own = now.checked_sub(fed.age().unwrap_or(Duration::MAX)).unwrap_or(self.began);
+            oldest = oldest.min(if fed.is_behind() { own } else { own.max(heard) });
+            newest = newest.max(fed.revision());
             is_cut_off |= fed.is_behind();
         }
-        if let Some(at) = now.checked_sub(oldest) {
-            self.oldest.fresh_as_of(at);
-        }
+        self.oldest.sums_up(newest, oldest);
         self.oldest.cut_off(is_cut_off);
     }
 }

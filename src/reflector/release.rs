@@ -115,7 +115,7 @@ impl Follower {
             }
         };
         pages(&self.source, &self.place, compare).await?;
-        tracing::info!(resource = %self.place.storage.id, objects = compared, release = now.release, "upstream's releases have changed, and show what was known");
+        tracing::info!(resource = %self.place.storage.path_name(), objects = compared, release = now.release, "upstream's releases have changed, and show what was known");
         self.shown = now;
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AGE, WARNING};
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep};
 
@@ -14,7 +15,7 @@ use super::ledger::Ledger;
 use super::lines::{Asking, Lines, Watched};
 use super::place::Place;
 use super::release::{Releases, release};
-use client::{Answer, CallError, Kubeconfig};
+use client::{Answer, CallError, Login};
 use model::{Revision, Storage};
 
 /// Resources that are loaded at the same time; as of etcd.
@@ -25,7 +26,7 @@ const RESTORED_AFTER: Duration = Duration::from_secs(60);
 const LOAD_TIME: Duration = Duration::from_secs(900);
 /// Where it says of which release it is, and how often it is asked.
 const VERSION: &str = "/version";
-const RELEASE_LOOK: Duration = Duration::from_secs(10);
+const RELEASE_LOOK: Duration = Duration::from_secs(5);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
 const PAGES_AT_ONCE: usize = 32;
 
@@ -35,7 +36,6 @@ pub const CONNECTIONS_RESERVED: usize = 1_024 + PAGES_AT_ONCE;
 /// See the file's header.
 pub struct Source {
     asking: Asking,
-    server: String,
     /// `/registry/`.
     prefix: String,
     pub(crate) loads: Semaphore,
@@ -45,6 +45,8 @@ pub struct Source {
     pub(crate) releases: Releases,
     /// It answers again, after it did not.
     pub(crate) back: Notify,
+    /// When it was heard last.
+    heard: Mutex<Instant>,
     /// How long upstream says that it has less than it had, until that is believed.
     pub(crate) restored_after: Duration,
     /// How long a load may take.
@@ -63,19 +65,19 @@ pub(crate) enum NoAnswer {
 }
 
 impl Source {
-    /// Of this server, where we are who the file says; nothing is asked yet. Keys in the cache begin with `prefix`.
+    /// Of this server, where we are who the file says now; nothing is asked yet. Keys in the cache begin with `prefix`.
     ///
     /// # Errors
     /// When certificate and key do not fit.
-    pub fn new(at: Kubeconfig, prefix: &str) -> Result<Self, String> {
+    pub fn new(login: Arc<Login>, prefix: &str) -> Result<Self, String> {
         Ok(Self {
-            server: at.server().to_owned(),
-            asking: Asking::of(at)?,
+            asking: Asking::of(login)?,
             prefix: prefix.to_owned(),
             loads: Semaphore::new(LOADS_AT_ONCE),
             ledger: Ledger::within(None),
             releases: Releases::default(),
             back: Notify::new(),
+            heard: Mutex::new(Instant::now()),
             restored_after: RESTORED_AFTER,
             load_time: LOAD_TIME,
         })
@@ -89,8 +91,13 @@ impl Source {
 
     /// Where it is.
     #[must_use]
-    pub fn server(&self) -> &str {
-        &self.server
+    pub fn server(&self) -> String {
+        self.login().now().server().to_owned()
+    }
+
+    /// Returns who we are there.
+    pub(crate) fn login(&self) -> &Arc<Login> {
+        self.asking.login()
     }
 
     /// The key prefix.
@@ -115,9 +122,22 @@ impl Source {
         list_revision(&answer.body).map_err(|lie| NoAnswer::Failed(Failure { message: lie.to_string(), ..Failure::default() }))
     }
 
+    /// Notes that it says something now.
+    pub(crate) fn hears(&self) {
+        *self.heard.lock() = Instant::now();
+    }
+
+    /// Returns when it was heard last.
+    pub(crate) fn heard(&self) -> Instant {
+        *self.heard.lock()
+    }
+
     /// Asks of which release it is, where watches of this path are asked for; none when it does not say.
     pub(crate) async fn release(&self, path: &str) -> Option<String> {
         let answer = self.asking.whole(path, VERSION, "application/json").await.ok()?;
+        if !answer.status.is_server_error() {
+            self.hears();
+        }
         let release = release(&answer.body).filter(|_| answer.status == StatusCode::OK)?;
         self.releases.said(&release, Instant::now());
         Some(release)
@@ -189,8 +209,12 @@ fn warnings(value: &[u8]) -> impl Iterator<Item = (String, String)> {
 
 /// What an answer says that is none of use.
 fn refused(answer: &Answer) -> NoAnswer {
+    // A `Status` comes in the form of what was asked for, or in another one.
     let told = failure(&answer.body);
-    let message = answer.failure().unwrap_or_else(|| "the server answers without what was asked for".to_owned());
+    let message = match told.message.is_empty() {
+        true => answer.failure().unwrap_or_else(|| "the server answers without what was asked for".to_owned()),
+        false => told.message,
+    };
     NoAnswer::Failed(Failure { code: answer.status.as_u16(), message, retry_after: answer.retry_after().or(told.retry_after) })
 }
 
@@ -207,7 +231,31 @@ impl std::fmt::Display for NoAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use codec::proto::{envelope_into, message};
     use http::HeaderValue;
+
+    /// What is asked for as protobuf is refused so, and others refuse in words of their own.
+    #[test]
+    fn a_refusal_is_text_in_whatever_form_it_comes() {
+        let json = r#"{"kind":"Status","message":"nodes is forbidden","code":403}"#;
+        let mut protobuf = Vec::new();
+        envelope_into(
+            "v1",
+            "Status",
+            &message("v1", "Status").expect("a message").from_json(json.as_bytes()).expect("a Status"),
+            &mut protobuf,
+        );
+        for (body, wanted) in [
+            (protobuf, "403 nodes is forbidden"),
+            (json.into(), "403 nodes is forbidden"),
+            (b"<p>no</p>".to_vec(), "403 <p>no</p>"),
+            (b"\x1f\x8b\x08\x00".to_vec(), "403 unknown"),
+            (Vec::new(), "403 unknown"),
+        ] {
+            let answer = Answer { status: StatusCode::FORBIDDEN, headers: HeaderMap::new(), body: body.into() };
+            assert_eq!(refused(&answer).to_string(), wanted);
+        }
+    }
 
     /// A kube-apiserver warns of old API versions with the same code.
     #[test]

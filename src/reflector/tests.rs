@@ -91,7 +91,7 @@ impl Bench {
         let server = Server::start(react).await;
         let trust = Trust::from_pem(other.unwrap_or(&server).ca_pem().as_bytes()).expect("an authority");
         let at = Kubeconfig::of_server(&server.url(), trust).expect("a server");
-        let mut source = Source::new(at, "/registry/").expect("a client");
+        let mut source = Source::new(Login::of(at), "/registry/").expect("a client");
         adjust(&mut source);
         let (reflectors, commands, _) = Reflectors::new(Arc::new(source), policy);
         tokio::spawn(reflectors.run());

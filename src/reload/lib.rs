@@ -39,6 +39,12 @@ impl FileError {
     pub fn new(file: Named, what: String) -> FileError {
         FileError { file, what }
     }
+
+    /// Returns what is wrong, without the flag and the file.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
 }
 
 /// What is wrong with the contents, and with which file: its number.

@@ -113,7 +113,7 @@ pub struct Metrics {
     /// `watchcache_upstream_up{server}`: whether upstream answered when it was asked last.
     pub upstream_up: IntGaugeVec,
     /// `watchcache_etcd_proven`: whether upstream has said that this etcd is its own.
-    pub etcd_proven: IntGauge,
+    pub etcd_proven: IntGaugeVec,
     /// `watchcache_incomplete{group,resource}`: 1 for what upstream has otherwise than this etcd.
     pub incomplete: IntGaugeVec,
     /// `watchcache_feed_up`: whether memory follows etcd; set when it is asked for.
@@ -280,16 +280,20 @@ impl Metrics {
         ));
         let upstream_up =
             catalogue.gauge("watchcache_upstream_up", "1 when --upstream-server answered when it was asked last.", &["server"]);
-        let etcd_proven = catalogue.add(gauge("watchcache_etcd_proven", "1 when this etcd is known to be that of --upstream-server."));
+        let etcd_proven = catalogue.gauge(
+            "watchcache_etcd_proven",
+            "1 when this etcd is known to be that of --upstream-server; only of a read replica with an etcd.",
+            &[],
+        );
         let incomplete = catalogue.gauge(
             "watchcache_incomplete",
             "1 for a resource of which --upstream-server has something else than this etcd: its requests are handed on.",
             &["group", "resource"],
         );
-        let feed_up = catalogue.add(gauge("watchcache_feed_up", "1 while memory follows etcd, 0 when it is more than 5 s behind."));
+        let feed_up = catalogue.add(gauge("watchcache_feed_up", "1 while memory follows its source, 0 when it is behind: more than 5 s behind etcd; with --source=upstream when a resource is cut off, or was not heard of for 100 s."));
         let feed_age = catalogue.add(Gauge::new(
             "watchcache_feed_age_seconds",
-            "Memory has everything that etcd had so many seconds ago; infinite before etcd has been heard.",
+            "Memory has everything that etcd had so many seconds ago; infinite before etcd has been heard. With --source=upstream how long upstream has said nothing; of a resource that is behind, its own age.",
         ));
         let ready = catalogue.add(gauge("watchcache_ready", "1 while /readyz passes."));
         let certificate_ends = catalogue.gauge(
@@ -429,7 +433,7 @@ impl Families {
             ),
             resource_age: c.gauge(
                 "watchcache_resource_age_seconds",
-                "How old what memory has of a resource may be; -1 before its source has been heard.",
+                "How old what memory has of a resource may be; -1 before its source has been heard, and with --source=upstream while it is not followed. There upstream proves a quiet resource once a minute.",
                 G_R,
             ),
             history_events: c.gauge("watchcache_history_events", "Events that the history holds now; --ring-events-limit bounds them.", G_R),

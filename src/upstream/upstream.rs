@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use client::{Authorization, Connector, Kubeconfig, Versions, root_cause};
 use fair::{Leaves, Share, Shares};
-use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode, Uri};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -107,26 +106,25 @@ pub struct Body {
 }
 
 /// Where upstream is, and how requests to it are authenticated.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The server, with our certificate or other credentials.
-    pub at: Kubeconfig,
-    /// What these are good for.
+    pub at: Arc<Kubeconfig>,
+    /// What these are good for. Where clients' own tokens are passed on they are for our own questions alone: what is forwarded goes over
+    /// connections that show nobody.
     pub auth_mode: AuthMode,
-    /// As whom this server itself asks what upstream has, where clients' own tokens are passed on and it has an identity of its own; else it is nobody then.
-    pub ours: Option<Kubeconfig>,
 }
 
 /// See the file's header. `B` is the body of the requests.
 pub struct Upstream<B> {
-    at: Kubeconfig,
+    at: Arc<Kubeconfig>,
     auth_mode: AuthMode,
-    authorization: Authorization,
+    authorization: Arc<Authorization>,
     connections: Mutex<Vec<PooledConnection<B>>>,
     connector: Connector,
     connector_apart: Connector,
     /// For our own questions, with our own credentials.
-    ours: Option<(Connector, Authorization)>,
+    ours: Option<(Connector, Arc<Authorization>)>,
     /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
     single: legacy::Client<Connector, Replay<B>>,
     /// Of the former.
@@ -158,14 +156,18 @@ where
     ///
     /// # Errors
     /// When our certificate and its key do not fit.
-    pub fn new(Settings { at, auth_mode, ours }: Settings) -> Result<Self, String> {
+    pub fn new(Settings { at, auth_mode }: Settings) -> Result<Self, String> {
+        let shows_nobody = auth_mode == AuthMode::OwnToken;
+        let connector = |versions| if shows_nobody { at.connector_of_nobody(versions) } else { at.connector(versions) };
+        let ours =
+            (shows_nobody && at.has_identity()).then(|| Ok::<_, String>((at.connector(Versions::Http1)?, Arc::new(at.authorization()))));
         Ok(Self {
-            ours: ours.map(|ours| Ok::<_, String>((ours.connector(Versions::Http1)?, ours.authorization()))).transpose()?,
-            authorization: at.authorization(),
+            ours: ours.transpose()?,
+            authorization: Arc::new(at.authorization()),
             connections: Mutex::default(),
-            connector: at.connector(Versions::All)?,
-            connector_apart: at.connector(Versions::Http1)?,
-            single: client(at.connector(Versions::Http1)?),
+            connector: connector(Versions::All)?,
+            connector_apart: connector(Versions::Http1)?,
+            single: client(connector(Versions::Http1)?),
             singles: Arc::default(),
             shared: Shares::new(REQUESTS_MAX),
             apart: Shares::new(REQUESTS_MAX - REQUESTS_MAX / NOBODYS_PART),
@@ -175,6 +177,23 @@ where
             verified: AtomicBool::new(false),
             auth_mode,
             at,
+        })
+    }
+
+    /// Returns the same with other settings. What is under way counts on for its clients; a server that was verified stays so, whatever our
+    /// credentials are now.
+    ///
+    /// # Errors
+    /// As of [`Upstream::new`].
+    pub fn anew(&self, settings: Settings) -> Result<Self, String> {
+        let new = Self::new(settings)?;
+        new.set_verified(self.is_verified() && self.auth_mode == new.auth_mode && self.at.server() == new.at.server());
+        Ok(Self {
+            shared: self.shared.clone(),
+            apart: self.apart.clone(),
+            nobodys: self.nobodys.clone(),
+            given_up: self.given_up.clone(),
+            ..new
         })
     }
 
@@ -215,11 +234,10 @@ where
         }
         let owner = Owner { client: client.name.into(), given_up: Arc::clone(&self.given_up) };
         *request.uri_mut() = self.target(request.uri())?;
-        if self.auth_mode == AuthMode::Impersonation
-            && let Some(ours) = self.authorization.header().await.map_err(UpstreamError::Unreachable)?
-        {
-            request.headers_mut().insert(AUTHORIZATION, ours);
-        }
+        let sent = match self.auth_mode {
+            AuthMode::Impersonation => Some(self.authorization.apply(request.headers_mut()).await.map_err(UpstreamError::Unreachable)?),
+            _ => None,
+        };
         let wants_upgrade = upgrade(request.headers()).is_some();
         let is_apart = wants_upgrade || client.is_nobody;
         let (head, body) = request.into_parts();
@@ -242,6 +260,11 @@ where
             let again = if is_unread && tries < TRIES_MAX { source.again() } else { None };
             request = again.map(with).ok_or(error)?;
         };
+        if let Some(sent) = sent.filter(|_| response.status() == StatusCode::UNAUTHORIZED) {
+            // The body may be gone, so this answer counts; the next request is sent with what comes.
+            let authorization = self.authorization.clone();
+            tokio::spawn(async move { authorization.renew(&sent).await });
+        }
         let has_changed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if has_changed && !wants_upgrade {
             return Err(UpstreamError::Broken("it has changed the protocol without being asked".to_owned()));
@@ -292,11 +315,11 @@ where
     }
 
     /// How a connection for our own questions is made, and what is sent along.
-    pub(crate) async fn ours(&self) -> Result<(Connector, Option<http::HeaderValue>), String> {
+    pub(crate) fn ours(&self) -> (Connector, Option<Arc<Authorization>>) {
         match &self.ours {
-            Some((connector, authorization)) => Ok((connector.clone(), authorization.header().await?)),
-            None if self.auth_mode == AuthMode::Impersonation => Ok((self.connector_apart.clone(), self.authorization.header().await?)),
-            None => Ok((self.connector_apart.clone(), None)),
+            Some((connector, authorization)) => (connector.clone(), Some(authorization.clone())),
+            None if self.auth_mode == AuthMode::Impersonation => (self.connector_apart.clone(), Some(self.authorization.clone())),
+            None => (self.connector_apart.clone(), None),
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
     ("registry", &["cache", "catalogue", "codec", "conversion", "etcd", "go", "model", "telemetry"]),
     ("auth", &["cache", "client", "go", "intern", "model", "recent", "registry", "reload", "telemetry"]),
     ("audit", &["auth", "client", "go", "model", "retry"]),
-    ("upstream", &["auth", "client", "fair", "recent", "retry"]),
+    ("upstream", &["auth", "client", "fair", "recent", "reload", "retry"]),
     ("reflector", &["cache", "client", "codec", "model", "progress", "retry", "upstream"]),
     (
         "storage",

@@ -23,6 +23,7 @@ const LOOK_BYTES_MAX: usize = 64 << 10;
 impl Replica {
     /// Looks again and again whether upstream answers and believes us, until the process ends.
     pub async fn look(self: Arc<Self>) {
+        let mut server = String::new();
         loop {
             let found = timeout(LOOK_INTERVAL, self.look_once()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
             match found {
@@ -39,9 +40,17 @@ impl Replica {
                     }
                 }
             }
-            let up = self.metrics.upstream_up.with_label_values(&[&self.upstream.now().url().to_string()]);
-            up.set(i64::from(self.trouble.load().is_none()));
-            sleep(if self.upstream.now().is_verified() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
+            let now = self.upstream.now().url().to_string();
+            if now != server {
+                // Of a server that is no longer upstream nothing is known; at first there is none.
+                let _ = self.metrics.upstream_up.remove_label_values(&[&server]);
+                server = now;
+            }
+            self.metrics.upstream_up.with_label_values(&[&server]).set(i64::from(self.trouble.load().is_none()));
+            tokio::select! {
+                () = sleep(if self.upstream.now().is_verified() { LOOK_INTERVAL } else { FIRST_LOOKS }) => {}
+                () = self.renewed.notified() => {}
+            }
         }
     }
 

@@ -241,7 +241,7 @@ impl Replica {
                 if !is_away || !matches!(**self.proof.cluster.load(), Cluster::Upstreams | Cluster::Untold(_)) {
                     self.proof.learn_cluster(cluster);
                 }
-                api.metrics.etcd_proven.set(i64::from(**self.proof.cluster.load() == Cluster::Upstreams));
+                api.metrics.etcd_proven.with_label_values::<&str>(&[]).set(i64::from(**self.proof.cluster.load() == Cluster::Upstreams));
             }
             if matches!(**self.proof.cluster.load(), Cluster::Untold(_)) {
                 self.proof.all_compared.store(true, Ordering::Relaxed);

@@ -33,7 +33,7 @@ impl Replica {
         };
         let mut notes: Vec<String> = trouble.into_iter().collect();
         if !agreed.is_told() {
-            notes.push("what upstream serves may not be read".to_owned());
+            notes.push("what upstream serves may not be read (get on the paths /api and /apis)".to_owned());
         }
         let others = resources.iter().filter(|resource| !resource.served.is_custom() && !self.follow.reads(&resource.served, None));
         let others: BTreeSet<String> =
@@ -42,15 +42,19 @@ impl Replica {
             notes.push(format!("not served by every upstream, and handed on: {}", others.into_iter().collect::<Vec<_>>().join(", ")));
         }
         if !agreed.is_of(catalogue::MINOR) {
-            let minors: Vec<&str> = agreed.minors.iter().map(String::as_str).collect();
+            let release = |minor: &String| match minor.as_str() {
+                "" => "one that it does not tell (may this server get /version?)".to_owned(),
+                minor => format!("1.{minor}"),
+            };
+            let releases: Vec<String> = agreed.minors.iter().map(release).collect();
             let otherwise = |is_table| {
                 let others = resources.iter().filter(|resource| !self.shows(resource, is_table));
                 let others: BTreeSet<&str> = others.map(|resource| &*resource.served.resource).collect();
                 if others.is_empty() { "none".to_owned() } else { others.into_iter().collect::<Vec<_>>().join(", ") }
             };
             notes.push(format!(
-                "upstream is of release 1.{}, this server knows 1.{}: of these everything is handed on: {}; of these the Tables: {}",
-                minors.join(" and 1."),
+                "upstream is of release {}, this server knows 1.{}: of these everything is handed on: {}; of these the Tables: {}",
+                releases.join(" and "),
                 catalogue::MINOR,
                 otherwise(false),
                 otherwise(true)

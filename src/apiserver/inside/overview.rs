@@ -30,13 +30,14 @@ fn tree(api: &Api) -> Value {
     let began = Instant::now();
     let (resources, oldest) = (api.resources.load_full(), api.oldest());
     let mut memory = Memory::default();
-    let (mut count, mut events, mut cut, mut too_old, mut groups) = (0, 0, 0, 0, 0);
+    let (mut count, mut followed, mut events, mut cut, mut too_old, mut groups) = (0, 0, 0, 0, 0, 0);
     for resource in cachers(&resources) {
         let (known, metrics) = (resource.handle.published.known(), &resource.metrics);
         memory.add(&resource.handle.published);
         groups += resource.handle.published.groups();
         if resource.shown.is_none() {
             count += 1;
+            followed += u64::from(known.is_ready());
             memory.objects += known.snapshot.store.len();
             events += metrics.cache_events_received.get();
             cut += metrics.terminated_watchers.get();
@@ -56,7 +57,7 @@ fn tree(api: &Api) -> Value {
         "revision": oldest.revision().0,
         "behind": oldest.is_behind(),
         "ageSeconds": seconds(oldest.age()),
-        "feeds": api.condition.feeds.iter().map(|fed| feed(fed)).collect::<Vec<_>>(),
+        "feeds": api.condition.feeds.iter().map(|fed| feed(fed, if api.is_fed_by_upstream() { "upstream" } else { "etcd" })).collect::<Vec<_>>(),
         "upstream": api.upstream.as_ref().map(|upstream| upstream.status()),
         "handedOn": api.upstream.as_ref().map(|_| api.metrics.handed_on_counts()),
         "host": api.host.as_ref().map(|host| json!({
@@ -64,6 +65,8 @@ fn tree(api: &Api) -> Value {
             "definitionsWrong": host.definitions_wrong.load_full().map(|why| String::clone(&why)),
         })),
         "resources": count,
+        // Of these upstream is followed now; an etcd tells of all.
+        "followed": api.is_fed_by_upstream().then_some(followed),
         "objects": memory.objects,
         "watches": api.watches.count(),
         "groups": groups,
@@ -94,8 +97,9 @@ pub(super) fn found(checks: &[Check]) -> Vec<Value> {
     checks.iter().map(|(name, wrong)| json!({ "name": name, "ok": wrong.is_none(), "fails": wrong.as_ref().is_some_and(|wrong| wrong.fails), "why": wrong.as_ref().map(|wrong| &wrong.why) })).collect()
 }
 
-fn feed(fed: &Fed) -> Value {
+fn feed(fed: &Fed, source: &str) -> Value {
     json!({
+        "source": source,
         "revision": fed.revision().0,
         "behind": fed.is_behind(),
         "ageSeconds": seconds(fed.age()),

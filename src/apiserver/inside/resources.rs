@@ -131,7 +131,7 @@ fn row(api: &Api, resource: &Resource, counts: &Counts, versions: &BTreeMap<(&st
         "handedOn": handed_on(api, resource).map(Reason::name),
         "lastFault": published.fed().fault().map(|last| fault(last.at, &last.why)),
         "revision": known.revision.0,
-        "ageSeconds": seconds(published.fed().age()),
+        "ageSeconds": seconds(api.age_of(resource)),
         "note": published.fed().note().as_deref(),
         "objects": snapshot.store.len(),
         "bytes": snapshot.store.bytes(),

@@ -13,7 +13,7 @@ fn queue(server: &Server, mode: Mode, counters: &Counters) -> Queue {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("kubeconfig");
     std::fs::write(&file, server.kubeconfig("/audit")).expect("a file");
-    let server = Kubeconfig::read("--audit-webhook-config-file", &file).expect("a kubeconfig");
+    let server = Login::read("--audit-webhook-config-file", &file).expect("a kubeconfig");
     let config = WebhookConfig { initial_backoff: Duration::from_millis(1), mode, truncation: None };
     start(&config, &server, counters).expect("a client")
 }

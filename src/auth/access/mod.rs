@@ -22,6 +22,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
+use thiserror::Error;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -31,9 +32,11 @@ use crate::authz::node::NodeGraph;
 use crate::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use crate::authz::webhook::Webhook;
 use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
+use crate::right::AskingRight;
 use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
 pub use asker::{Asker, Undecided};
+use client::{KubeconfigError, Logins};
 use directory::Cached;
 use follow::{Index, follow};
 use intern::{Guard, Interned, Interner};
@@ -96,6 +99,17 @@ pub struct Access {
     unknown: Notify,
 }
 
+/// Why it is not known who is asked. One line with the flag.
+#[derive(Debug, Error)]
+pub enum AccessError {
+    /// The file of a configuration.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The kubeconfig file of a webhook.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+}
+
 /// Whom to ask.
 pub struct Authorizers {
     chain: Chain,
@@ -104,7 +118,12 @@ pub struct Authorizers {
 }
 
 impl Authorizers {
-    fn new(modes: &[Mode], rbac: &Arc<Following<RbacIndex>>, node: Option<&Arc<Following<NodeGraph>>>) -> Result<Self, String> {
+    fn new(
+        modes: &[Mode],
+        rbac: &Arc<Following<RbacIndex>>,
+        node: Option<&Arc<Following<NodeGraph>>>,
+        logins: &Logins,
+    ) -> Result<Self, KubeconfigError> {
         let mut webhooks = Webhooks::default();
         let mut links = vec![Link::Memory(Arc::new(Masters))];
         for mode in modes {
@@ -115,7 +134,7 @@ impl Authorizers {
                 (Mode::AlwaysDeny | Mode::Node, _) => Link::Memory(Arc::new(AlwaysDeny)),
                 (Mode::Paths(paths), _) => Link::Memory(Arc::new(Paths(paths.clone()))),
                 (Mode::Webhook(call), _) => {
-                    webhooks.add(call)?;
+                    webhooks.add(call, logins)?;
                     Link::Webhook(Arc::new(Webhook::new(call.settings.clone())))
                 }
             });
@@ -195,14 +214,19 @@ impl Access {
     ///
     /// # Errors
     /// What is wrong with a file that says who is asked, or where a webhook is.
-    pub fn new(config: &Authorization, moves_watches: bool) -> Result<Self, FileError> {
+    pub fn new(config: &Authorization, moves_watches: bool, logins: &Arc<Logins>) -> Result<Self, AccessError> {
         let rbac = Arc::<Following<RbacIndex>>::default();
         let node = config.modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
         let authorizers = {
-            let (config, rbac, node) = (config.clone(), rbac.clone(), node.clone());
+            let (config, rbac, node, logins) = (config.clone(), rbac.clone(), node.clone(), logins.clone());
+            // Webhooks of flags are wrong now or never.
+            let _of_flags = match &config.file {
+                None => webhooks::open(&config.modes, &logins)?,
+                Some(_) => Vec::new(),
+            };
             Reloaded::load(config.files(), move |contents| {
                 let modes = config.modes_of(contents).map_err(|what| (0, what))?;
-                Authorizers::new(&modes, &rbac, node.as_ref()).map_err(|what| (0, what))
+                Authorizers::new(&modes, &rbac, node.as_ref(), &logins).map_err(|error| (0, error.what))
             })?
         };
         Ok(Self {
@@ -226,6 +250,17 @@ impl Access {
     #[must_use]
     pub fn files(&self) -> &dyn Reload {
         &self.authorizers
+    }
+
+    /// Returns whether the cluster that is asked what clients may do lets us ask, if there is one.
+    #[must_use]
+    pub fn right(&self) -> Option<Arc<AskingRight>> {
+        self.authorizers.now().webhooks.right()
+    }
+
+    /// Follows that, for ever.
+    pub fn follow_right(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.authorizers.now().webhooks.follow_right()
     }
 
     /// Those who are asked have changed: all open streams are judged again.

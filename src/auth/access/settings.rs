@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::authz::config::{AuthorizationConfiguration, Configured};
 use crate::authz::webhook::Settings;
 use crate::presence::Presence;
-use client::Kubeconfig;
 use go::yaml::reader;
 use reload::Named;
 
@@ -61,17 +60,10 @@ pub struct WebhookCall {
 }
 
 impl Authorization {
-    /// The files that decide who is asked: that of the configuration, or that of the webhook.
+    /// The file that decides who is asked. Where a webhook is says its login, which follows its own file.
     #[must_use]
     pub fn files(&self) -> Vec<Named> {
-        let of_webhook = |mode: &Mode| match mode {
-            Mode::Webhook(call) => Some(Named { flag: call.flag, path: Kubeconfig::file(&call.kubeconfig) }),
-            _ => None,
-        };
-        match &self.file {
-            Some(file) => vec![Named { flag: CONFIG, path: file.clone() }],
-            None => self.modes.iter().filter_map(of_webhook).collect(),
-        }
+        self.file.iter().map(|file| Named { flag: CONFIG, path: file.clone() }).collect()
     }
 
     /// Whom to ask when [`Authorization::files`] have these contents. What decides from memory must still be there, in any order.

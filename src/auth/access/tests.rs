@@ -8,7 +8,7 @@ use crate::authz::{Decision, Target};
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_while_a_stream_begins_ends_it() {
     let config = Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true };
-    let access = Arc::new(Access::new(&config, false).expect("no files"));
+    let access = Arc::new(Access::new(&config, false, &Arc::default()).expect("no files"));
     let judging = tokio::spawn({
         let access = access.clone();
         async move { access.judge().await }
@@ -40,7 +40,7 @@ async fn what_is_lost_while_a_stream_begins_ends_it() {
 #[tokio::test]
 async fn fifty_thousand_watches() {
     let config = Authorization { modes: vec![Mode::Rbac], file: None, anonymous: false, ends_watches: true };
-    let access = Access::new(&config, false).expect("no files");
+    let access = Access::new(&config, false, &Arc::default()).expect("no files");
     let mut index = RbacIndex::default();
     let role = br#"{"rules":[{"verbs":["watch"],"apiGroups":[""],"resources":["pods"]}]}"#;
     index.put(Kind::ClusterRole, "", "r", role).expect("a role");
@@ -85,7 +85,7 @@ async fn fifty_thousand_watches() {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_refused_for_what_is_not_loaded() {
     let config = Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true };
-    let access = Arc::new(Access::new(&config, false).expect("no files"));
+    let access = Arc::new(Access::new(&config, false, &Arc::default()).expect("no files"));
     let ask = |group: &str, seconds| {
         let (access, user) = (access.clone(), User { name: "jane".to_owned(), groups: vec![group.to_owned()], ..User::default() });
         tokio::spawn(async move {

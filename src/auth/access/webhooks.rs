@@ -10,11 +10,12 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::last_verdicts::LastVerdicts;
-use super::settings::WebhookCall;
+use super::settings::{Mode, WebhookCall};
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
 use crate::presence::{Heard, Presence};
-use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
+use crate::right::AskingRight;
+use client::{CallError, Client, FlightLimits, KubeconfigError, Limits, Login, Logins, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -30,35 +31,68 @@ pub(super) struct Webhooks(HashMap<String, Arc<Server>>);
 
 struct Server {
     client: Client,
-    url: Uri,
+    login: Arc<Login>,
+    /// The path and query below the server's URL.
+    path: String,
     /// What comes of a question, and whether the webhook is away if it is nothing.
     flights: SingleFlight<Digested, String, (Answer, bool)>,
     last: Mutex<LastVerdicts>,
     presence: Arc<Presence>,
+    /// Of a cluster, whether it lets us ask.
+    right: Option<Arc<AskingRight>>,
 }
 
 /// The verdict of a webhook, or why there is none.
 type Answer = Result<Verdict, Arc<str>>;
 
+/// Opens the logins of all webhooks among these.
+///
+/// # Errors
+/// What is wrong with one of their files.
+pub(super) fn open(modes: &[Mode], logins: &Logins) -> Result<Vec<Arc<Login>>, KubeconfigError> {
+    let webhooks = modes.iter().filter_map(|mode| match mode {
+        Mode::Webhook(call) => Some(call),
+        _ => None,
+    });
+    webhooks.map(|call| logins.open(call.flag, &call.kubeconfig)).collect()
+}
+
 impl Webhooks {
-    /// One more webhook, by its name.
+    /// Adds one more webhook, by its name.
     ///
     /// # Errors
     /// What is wrong with the file that says where it is.
-    pub(super) fn add(&mut self, call: &WebhookCall) -> Result<(), String> {
-        let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.what)?;
+    pub(super) fn add(&mut self, call: &WebhookCall, logins: &Logins) -> Result<(), KubeconfigError> {
+        let login = logins.open(call.flag, &call.kubeconfig)?;
         let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
-        let client = Client::of(&kubeconfig, limits)?;
+        let wrong = |what| KubeconfigError { flag: call.flag, path: call.kubeconfig.clone(), what };
+        let client = Client::following(&login, limits).map_err(wrong)?;
         let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
         let server = Server {
             client,
-            url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))),
+            path: format!("{}?timeout={}", call.path, go_duration(call.timeout)),
+            login,
             flights,
             last: Mutex::default(),
             presence: call.presence.clone(),
+            right: call.settings.is_host.then(AskingRight::access_reviews),
         };
         self.0.insert(call.settings.name.clone(), Arc::new(server));
         Ok(())
+    }
+
+    /// Returns whether the cluster that is asked lets us ask, if there is one.
+    pub(super) fn right(&self) -> Option<Arc<AskingRight>> {
+        self.0.values().find_map(|server| server.right.clone())
+    }
+
+    /// Follows whether the cluster that is asked lets us ask, for ever.
+    pub(super) fn follow_right(&self) -> impl Future<Output = ()> + Send + use<> {
+        let server = self.0.values().find(|server| server.right.is_some()).cloned();
+        async move {
+            let Some((server, right)) = server.as_ref().and_then(|server| Some((server, server.right.as_ref()?))) else { return };
+            right.follow(&server.client, || server.url(), "authorization.k8s.io/v1", "SubjectAccessReview").await;
+        }
     }
 
     /// The verdict of a webhook, and what it means when it does not answer. Waits at most `until` for its turn to ask.
@@ -126,15 +160,24 @@ fn go_duration(timeout: Duration) -> String {
 }
 
 impl Server {
+    fn url(&self) -> Uri {
+        self.login.url(&self.path)
+    }
+
     async fn verdict(&self, webhook: &Webhook, question: &Question) -> (Answer, Heard) {
-        let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&self.url, question.review())).await;
+        let url = self.url();
+        let answer = retried(&WEBHOOK_BACKOFF, Instant::now() + PATIENCE, || self.client.post(&url, question.review())).await;
         let heard = Heard::of(&answer);
+        self.right.iter().for_each(|right| right.heard(&answer));
         let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
         });
         let answer = verdict.map_err(|error| {
-            tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
+            // A right that is not there is reported once.
+            if !self.right.as_ref().is_some_and(|right| right.is_refused()) {
+                tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
+            }
             error.into()
         });
         (answer, heard)
@@ -144,7 +187,7 @@ impl Server {
     fn failure(&self, error: &CallError) -> String {
         match error {
             CallError::TimedOut => {
-                let url = self.url.to_string();
+                let url = self.url().to_string();
                 format!("Post {url:?}: net/http: request canceled (Client.Timeout exceeded while awaiting headers)")
             }
             error => error.to_string(),
@@ -195,7 +238,7 @@ mod tests {
             let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
             let mut webhooks = Webhooks::default();
             webhooks
-                .add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout, presence })
+                .add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout, presence }, &Logins::default())
                 .expect("it is there");
             Asker { webhooks: Arc::new(webhooks), webhook: Arc::new(Webhook::new(settings)) }
         }

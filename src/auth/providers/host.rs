@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
 use serde::Deserialize;
 use tokio::time::sleep;
 
@@ -13,10 +12,8 @@ use arc_swap::ArcSwapOption;
 use super::ProvidersError;
 use super::settings::HostCluster;
 use crate::authn::{Authenticator, HostAuthorities};
-use client::{Client, Kubeconfig, Limits};
+use client::{Client, Limits, Login};
 
-/// The flag of the host cluster.
-pub(super) const FLAG: &str = "--authentication-kubeconfig";
 /// The ConfigMap.
 const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 /// Between two looks.
@@ -27,7 +24,7 @@ const LIMITS: Limits = Limits { timeout: Duration::from_secs(10), answer_bytes_m
 /// The host cluster.
 pub(super) struct Host {
     client: Client,
-    url: Uri,
+    login: Arc<Login>,
     tolerates_failure: bool,
     /// It must say something of proxies.
     needs_proxy: bool,
@@ -46,10 +43,10 @@ struct ConfigMap {
 }
 
 impl Host {
-    pub(super) fn new(kubeconfig: &Kubeconfig, config: &HostCluster) -> Result<Host, ProvidersError> {
-        let client = Client::of(kubeconfig, LIMITS).map_err(|why| ProvidersError::Other(format!("{FLAG}: {why}")))?;
+    pub(super) fn new(login: &Arc<Login>, config: &HostCluster) -> Result<Host, ProvidersError> {
+        let client = Client::following(login, LIMITS).map_err(|why| ProvidersError::Other(format!("{}: {why}", config.flag)))?;
         let (tolerates_failure, needs_proxy) = (config.tolerate_lookup_failure, config.needs_proxy);
-        Ok(Host { client, url: kubeconfig.url(PATH), tolerates_failure, needs_proxy, seen: None, wrong: Arc::default() })
+        Ok(Host { client, login: login.clone(), tolerates_failure, needs_proxy, seen: None, wrong: Arc::default() })
     }
 
     /// Why the host does not say whom it believes, if so.
@@ -69,7 +66,7 @@ impl Host {
                 Ok(())
             }
             Err(why) => {
-                let line = format!("{FLAG}: unable to load configmap based request-header-client-ca-file: {why}");
+                let line = format!("{}: unable to load configmap based request-header-client-ca-file: {why}", self.login.flag());
                 Err(ProvidersError::Other(line))
             }
         }
@@ -99,7 +96,7 @@ impl Host {
     }
 
     async fn read(&mut self, authenticator: &Authenticator) -> Result<(), String> {
-        let answer = self.client.get(&self.url).await.map_err(|error| error.to_string())?;
+        let answer = self.client.get(&self.login.url(PATH)).await.map_err(|error| error.to_string())?;
         if let Some(why) = answer.failure() {
             return Err(why);
         }

@@ -23,13 +23,14 @@ use tokio::time::Instant;
 use self::settings as config;
 use crate::authn::oidc::{AuthenticationConfiguration, JwtAuthenticator};
 use crate::authn::{Algorithm, Anonymous, AuthenticatedUser, Authenticator, Identity, NeedsRemote, Refusal};
+use crate::right::AskingRight;
 pub use client::TooMany;
-use client::{Kubeconfig, KubeconfigError, Trust, WaiterLimit};
+use client::{KubeconfigError, Logins, Trust, WaiterLimit};
 use config_file::ConfigFile;
 use host::Host;
 use oidc::Issuers;
 use telemetry::Metrics;
-use token_review::{TokenReviewer, Way};
+use token_review::{TokenReviewer, Unreviewed, Way};
 
 /// How long the answer about a token may take, whoever is asked and however often; kube-apiserver's number for a token that several requests share.
 pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
@@ -71,7 +72,7 @@ impl Sources {
     ///
     /// # Errors
     /// A file that cannot be read or makes no sense.
-    pub fn read(config: &config::Providers) -> Result<Sources, ProvidersError> {
+    pub fn read(config: &config::Providers, logins: &Logins) -> Result<Sources, ProvidersError> {
         let mut sources = Sources::default();
         match &config.oidc {
             None => {}
@@ -102,13 +103,13 @@ impl Sources {
             }
         }
         if let Some(webhook) = &config.webhook {
-            sources.reviewers.push(TokenReviewer::new(Way::Webhook(webhook))?);
+            sources.reviewers.push(TokenReviewer::new(Way::Webhook(webhook), logins)?);
         }
         if let Some(cluster) = &config.cluster {
-            let kubeconfig = Kubeconfig::read(host::FLAG, &cluster.kubeconfig)?;
-            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&kubeconfig, cluster.presence.clone()))?);
+            let login = logins.open(cluster.flag, &cluster.kubeconfig)?;
+            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&login, cluster), logins)?);
             if !cluster.skip_lookup {
-                sources.host = Some(Host::new(&kubeconfig, cluster)?);
+                sources.host = Some(Host::new(&login, cluster)?);
             }
         }
         Ok(sources)
@@ -119,6 +120,17 @@ impl Sources {
     pub fn anonymous(&self) -> Option<Anonymous> {
         self.file.as_ref().and_then(|file| file.anonymous().cloned())
     }
+}
+
+/// Why nothing is known of a token. It is no judgement: who asks again may hear another answer.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum NotSaid {
+    /// Nobody was asked.
+    #[error(transparent)]
+    TooMany(#[from] TooMany),
+    /// The API server behind this one has not said anything of it.
+    #[error("the API server behind this one does not say whose this token is, please try again later")]
+    NoWord,
 }
 
 /// Whom to ask.
@@ -147,6 +159,9 @@ impl Providers {
         let waiting = WaiterLimit::new(WAITING_MAX, WAITING_EACH_MAX);
         let providers = Providers { authenticator, issuers, reviewers, host_wrong, metrics, waiting };
         let providers = Arc::new(providers);
+        for reviewer in &providers.reviewers {
+            tokio::spawn(reviewer.follow_right());
+        }
         if let Some(file) = sources.file {
             let providers = providers.clone();
             tokio::spawn(async move { file.follow(&providers).await });
@@ -165,6 +180,12 @@ impl Providers {
         self.host_wrong.as_ref()?.load().as_deref().cloned()
     }
 
+    /// Returns whether the cluster that is asked about tokens lets us ask, if there is one.
+    #[must_use]
+    pub fn right(&self) -> Option<&AskingRight> {
+        self.reviewers.iter().find_map(|reviewer| reviewer.right()).map(|right| &**right)
+    }
+
     /// These are asked from now on.
     fn take(&self, issuers: Issuers) {
         self.issuers.store(Arc::new(issuers));
@@ -173,14 +194,15 @@ impl Providers {
     /// Whose token it is, for these audiences, or for those of the API when there are none. `client` is who asks.
     ///
     /// # Errors
-    /// There was no place for the question `until` then, or too many wait for one already: nobody was asked.
+    /// There was no place for the question `until` then, or too many wait for one already: nobody was asked. Or only upstream could say,
+    /// and has not.
     pub async fn authenticate(
         &self,
         asked: NeedsRemote,
         audiences: &[String],
         client: IpAddr,
         until: Instant,
-    ) -> Result<Identity, TooMany> {
+    ) -> Result<Identity, NotSaid> {
         let _waiting = self.waiting.enter(client)?;
         // It is told that there was no place before it is told that the time is over. Each question ends by itself; its time begins when it has a place.
         let place_until = until.checked_sub(BEFORE_THE_END).unwrap_or(until);
@@ -195,7 +217,8 @@ impl Providers {
             match reviewer.review(&asked.token, wanted, self.authenticator.audiences(), client, place_until).await? {
                 Ok(Some(authenticated)) => return Ok(self.known(&asked.token, audiences, authenticated)),
                 Ok(None) => {}
-                Err(why) => refusal = refusal.and(Refusal::from(why)),
+                Err(Unreviewed::NoWord(_)) if reviewer.is_upstream() => return Err(NotSaid::NoWord),
+                Err(why) => refusal = refusal.and(Refusal::from(why.to_string())),
             }
         }
         Ok(Identity::Invalid(refusal))

@@ -62,7 +62,9 @@ pub enum TokenReviewVersion {
 /// A cluster whose Kubernetes API says who somebody is.
 #[derive(Clone, Debug)]
 pub struct HostCluster {
-    /// `--authentication-kubeconfig`.
+    /// The flag that named the file.
+    pub flag: &'static str,
+    /// The kubeconfig file that says where it is, and who we are there.
     pub kubeconfig: PathBuf,
     /// `--authentication-skip-lookup`, or files say all that is in it: its ConfigMap is not read.
     pub skip_lookup: bool,
@@ -70,6 +72,8 @@ pub struct HostCluster {
     pub tolerate_lookup_failure: bool,
     /// No file says who signs the certificate of a proxy, so the ConfigMap must.
     pub needs_proxy: bool,
+    /// It stands behind this server and knows all clients: without its word nothing is known of a token.
+    pub is_upstream: bool,
     /// Whether it answers at all, and how long what it has said of a token counts while it does not.
     pub presence: Arc<Presence>,
 }

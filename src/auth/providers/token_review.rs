@@ -12,15 +12,16 @@ use recent::Recent;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use thiserror::Error;
 use tokio::time::Instant;
 
-use super::host::FLAG as CLUSTER_FLAG;
 use super::settings::{self as config, TokenReviewVersion};
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::User;
 use crate::authn::{AuthenticatedUser, RAW_URL, TokenKey, intersection, token_key};
 use crate::presence::{Heard, Presence};
-use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
+use crate::right::AskingRight;
+use client::{CallError, Client, FlightLimits, Limits, Login, Logins, SingleFlight, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Questions of one reviewer that may be under way; ours.
 pub(super) const QUESTIONS_MAX: usize = 256;
@@ -44,8 +45,8 @@ const WEBHOOK_FLAG: &str = "--authentication-token-webhook-config-file";
 pub(super) enum Way<'a> {
     /// `--authentication-token-webhook-config-file`.
     Webhook(&'a config::TokenWebhook),
-    /// `--authentication-kubeconfig`; and whether it answers at all.
-    Cluster(&'a Kubeconfig, Arc<Presence>),
+    /// A cluster whose Kubernetes API is asked.
+    Cluster(&'a Arc<Login>, &'a config::HostCluster),
 }
 
 /// See the file's header.
@@ -55,6 +56,19 @@ pub(super) struct TokenReviewer {
     flights: SingleFlight<TokenKey, IpAddr, (Asked, bool)>,
     presence: Arc<Presence>,
     answers: Arc<Answers>,
+    /// It stands behind this server, which knows nobody by itself.
+    is_upstream: bool,
+}
+
+/// Why it is not known whose a token is.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(super) enum Unreviewed {
+    /// As the server says.
+    #[error("{0}")]
+    Judged(String),
+    /// The server has said nothing of it.
+    #[error("{0}")]
+    NoWord(String),
 }
 
 /// What was answered, until it is over.
@@ -83,10 +97,14 @@ struct Question {
 
 struct Server {
     client: Client,
-    url: Uri,
+    login: Arc<Login>,
+    /// The path and query below the server's URL.
+    path: String,
     version: TokenReviewVersion,
     /// All tries together.
     time_max: Duration,
+    /// Of a cluster, whether it lets us ask.
+    right: Option<Arc<AskingRight>>,
 }
 
 /// Whose it is, if anybody's; or why nobody knows.
@@ -96,21 +114,23 @@ type Reviewed = Result<Option<AuthenticatedUser>, String>;
 type Asked = (Reviewed, bool);
 
 impl TokenReviewer {
-    pub(super) fn new(way: Way<'_>) -> Result<TokenReviewer, ProvidersError> {
+    pub(super) fn new(way: Way<'_>, logins: &Logins) -> Result<TokenReviewer, ProvidersError> {
         match way {
             Way::Webhook(webhook) => {
-                let kubeconfig = Kubeconfig::read(WEBHOOK_FLAG, &webhook.config_file)?;
+                let login = logins.open(WEBHOOK_FLAG, &webhook.config_file)?;
                 // client-go tells a webhook how long it waits.
-                let url = kubeconfig.url(&format!("?timeout={}s", QUESTION_TIME_MAX.as_secs()));
-                let client = client(WEBHOOK_FLAG, &kubeconfig, QUESTION_TIME_MAX)?;
-                let server = Server { client, url, version: webhook.version, time_max: QUESTION_TIME_MAX };
+                let path = format!("?timeout={}s", QUESTION_TIME_MAX.as_secs());
+                let client = client(WEBHOOK_FLAG, &login, QUESTION_TIME_MAX)?;
+                let server = Server { client, login, path, version: webhook.version, time_max: QUESTION_TIME_MAX, right: None };
                 Ok(TokenReviewer::asking(server, webhook.cache_ttl, Arc::default()))
             }
-            Way::Cluster(kubeconfig, presence) => {
-                let url = kubeconfig.url("/apis/authentication.k8s.io/v1/tokenreviews");
-                let client = client(CLUSTER_FLAG, kubeconfig, CLUSTER_TIME_MAX)?;
-                let server = Server { client, url, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX };
-                Ok(TokenReviewer::asking(server, CLUSTER_KEEPS, presence))
+            Way::Cluster(login, cluster) => {
+                let path = "/apis/authentication.k8s.io/v1/tokenreviews".to_owned();
+                let (client, login) = (client(login.flag(), login, CLUSTER_TIME_MAX)?, login.clone());
+                let right = Some(AskingRight::token_reviews());
+                let server = Server { client, login, path, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX, right };
+                let reviewer = TokenReviewer::asking(server, CLUSTER_KEEPS, cluster.presence.clone());
+                Ok(TokenReviewer { is_upstream: cluster.is_upstream, ..reviewer })
             }
         }
     }
@@ -120,7 +140,27 @@ impl TokenReviewer {
         let (users, nobody) = (Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)), Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)));
         let before = Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX));
         let answers = Arc::new(Answers { before, users, nobody, keeps, counts_for: presence.counts_for() });
-        TokenReviewer { server: Arc::new(server), flights, presence, answers }
+        TokenReviewer { server: Arc::new(server), flights, presence, answers, is_upstream: false }
+    }
+
+    /// Returns whether the server lets us ask, if it is a cluster's.
+    pub(super) fn right(&self) -> Option<&Arc<AskingRight>> {
+        self.server.right.as_ref()
+    }
+
+    /// Returns whether nobody else can say whose a token is.
+    pub(super) fn is_upstream(&self) -> bool {
+        self.is_upstream
+    }
+
+    /// Follows whether a cluster lets us ask, for ever.
+    pub(super) fn follow_right(&self) -> impl Future<Output = ()> + Send + use<> {
+        let server = self.server.clone();
+        async move {
+            if let Some(right) = &server.right {
+                right.follow(&server.client, || server.url(), server.version.api_version(), "TokenReview").await;
+            }
+        }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
@@ -134,7 +174,7 @@ impl TokenReviewer {
         api: &[String],
         client: IpAddr,
         until: Instant,
-    ) -> Result<Reviewed, TooMany> {
+    ) -> Result<Result<Option<AuthenticatedUser>, Unreviewed>, TooMany> {
         let key = token_key(token, Some(wanted), 0);
         let now = Instant::now();
         if let Some(known) = self.answers.known(&key, now) {
@@ -172,14 +212,16 @@ impl TokenReviewer {
         };
         let ((reviewed, is_judged), is_away) = match asked {
             Some(asked) => asked.inspect_err(|error| {
-                tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
+                tracing::warn!(%error, url = %self.server.url(), "cannot ask whose a token is");
             })?,
             None => ((Err(AWAY.to_owned()), false), true),
         };
-        match reviewed {
-            Err(why) if is_away && !is_judged => Ok(self.answers.before.lock().get(&key, Instant::now()).cloned().ok_or(why)),
-            reviewed => Ok(reviewed),
-        }
+        Ok(match reviewed {
+            Err(why) if is_away && !is_judged => {
+                self.answers.before.lock().get(&key, Instant::now()).cloned().ok_or(Unreviewed::NoWord(why))
+            }
+            reviewed => reviewed.map_err(if is_judged { Unreviewed::Judged } else { Unreviewed::NoWord }),
+        })
     }
 }
 
@@ -242,11 +284,17 @@ impl TokenReviewer {
 }
 
 impl Server {
+    fn url(&self) -> Uri {
+        self.login.url(&self.path)
+    }
+
     /// What it says, and what that tells of it.
     async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> (Asked, Heard) {
         let until = Instant::now() + self.time_max;
-        let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&self.url, body.clone())).await;
+        let url = self.url();
+        let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&url, body.clone())).await;
         let heard = Heard::of(&answer);
+        self.right.iter().for_each(|right| right.heard(&answer));
         let answered = match answer {
             // kube-apiserver's words.
             Err(CallError::TimedOut) => Err("context deadline exceeded".to_owned()),
@@ -259,7 +307,10 @@ impl Server {
         match answered {
             Ok(status) => ((status.evaluated(wanted, api), true), heard),
             Err(why) => {
-                tracing::warn!(%why, url = %self.url, "a TokenReview got no answer");
+                // A right that is not there is reported once.
+                if !self.right.as_ref().is_some_and(|right| right.is_refused()) {
+                    tracing::warn!(%why, url = %self.url(), "a TokenReview got no answer");
+                }
                 ((Err(why), false), heard)
             }
         }
@@ -279,9 +330,9 @@ fn lasts(token: &str) -> Option<Duration> {
     Some(ends.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
-fn client(flag: &str, kubeconfig: &Kubeconfig, timeout: Duration) -> Result<Client, ProvidersError> {
+fn client(flag: &str, login: &Arc<Login>, timeout: Duration) -> Result<Client, ProvidersError> {
     let limits = Limits { timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
-    Client::of(kubeconfig, limits).map_err(|why| ProvidersError::Other(format!("{flag}: {why}")))
+    Client::following(login, limits).map_err(|why| ProvidersError::Other(format!("{flag}: {why}")))
 }
 
 impl TokenReviewVersion {
@@ -375,218 +426,4 @@ impl Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use client::testing::Reaction;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn evaluated(status: &Value) -> Reviewed {
-        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let body = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status}).to_string();
-        TokenReviewVersion::V1.status(body.as_bytes())?.evaluated(&texts(&["a", "b"]), &texts(&["a", "c"]))
-    }
-
-    /// A server that says what it is told to, and a reviewer that asks it for each request.
-    struct Bench {
-        says: Arc<Mutex<Reaction>>,
-        other: client::testing::Server,
-        reviewer: TokenReviewer,
-    }
-
-    impl Bench {
-        async fn new() -> Self {
-            let says = Arc::new(Mutex::new(Reaction::Drop));
-            let react = says.clone();
-            let other = client::testing::Server::start(move |_| react.lock().clone()).await;
-            let mut file = tempfile::NamedTempFile::new().expect("a file");
-            file.write_all(other.kubeconfig("").as_bytes()).expect("written");
-            let kubeconfig = Kubeconfig::read("--a-flag", file.path()).expect("good");
-            let presence = Presence::new(Duration::from_secs(60)).away_after(Duration::from_millis(300));
-            let mut reviewer = TokenReviewer::new(Way::Cluster(&kubeconfig, presence)).expect("a reviewer");
-            Arc::get_mut(&mut reviewer.answers).expect("nobody asks yet").keeps = Duration::ZERO;
-            Self { says, other, reviewer }
-        }
-
-        fn says(&self, status: &Value) {
-            *self.says.lock() = Reaction::json(&json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status}));
-        }
-
-        fn says_jane(&self) {
-            self.says(&json!({"authenticated": true, "user": {"username": "jane"}, "audiences": ["a"]}));
-        }
-
-        fn is_away(&self) {
-            *self.says.lock() = Reaction::Drop;
-        }
-
-        async fn who(&self, token: &str) -> Result<Option<String>, String> {
-            let (until, audiences) = (Instant::now() + Duration::from_secs(20), ["a".to_owned()]);
-            let reviewed = self.reviewer.review(token, &audiences, &audiences, IpAddr::from([127, 0, 0, 1]), until);
-            reviewed.await.expect("there is room").map(|authenticated| authenticated.map(|authenticated| authenticated.user.name.clone()))
-        }
-
-        /// Until it is noticed that the server answers.
-        async fn is_back(&self) {
-            while self.reviewer.presence.is_away() {
-                let _ = self.who("somebody else").await;
-            }
-        }
-    }
-
-    fn jane() -> Result<Option<String>, String> {
-        Ok(Some("jane".to_owned()))
-    }
-
-    /// Whom it named last counts while there is no answer; what it said since then, in whatever words, does away with that.
-    #[tokio::test]
-    async fn the_last_answer_counts_while_there_is_none() {
-        for refusal in [json!({"authenticated": false}), json!({"authenticated": false, "error": "the token is revoked"})] {
-            let bench = Bench::new().await;
-            bench.says_jane();
-            assert_eq!(bench.who("t").await, jane());
-            bench.is_away();
-            assert_eq!(bench.who("t").await, jane());
-            assert!(bench.who("u").await.is_err(), "nobody has said whose it is");
-            bench.says(&refusal);
-            bench.is_back().await;
-            assert_ne!(bench.who("t").await, jane());
-            bench.is_away();
-            assert_eq!(bench.who("t").await, Ok(None), "{refusal}");
-        }
-    }
-
-    /// One question that fails is no sign that nobody answers, nor is an answer that is too long.
-    #[tokio::test]
-    async fn nothing_counts_of_a_server_that_answers() {
-        let bench = Bench::new().await;
-        bench.says_jane();
-        assert_eq!(bench.who("t").await, jane());
-        *bench.says.lock() = Reaction::Answer(200, "application/json", vec![b' '; ANSWER_BYTES_MAX + 1].into());
-        assert!(bench.who("t").await.is_err());
-        *bench.says.lock() = Reaction::Answer(503, "text/plain", "busy".into());
-        let (asked, others) = tokio::join!(bench.who("t"), async {
-            for _ in 0..20 {
-                bench.reviewer.presence.ask(false, async || ((), Heard::Answer)).await;
-                tokio::time::sleep(Duration::from_millis(25)).await;
-            }
-        });
-        assert_eq!((asked.is_err(), others), (true, ()), "it is busy");
-    }
-
-    /// While it is away nobody waits for it, and one question at a time finds out when it is back.
-    #[tokio::test]
-    async fn nobody_waits_for_who_is_away() {
-        let bench = Bench::new().await;
-        bench.says_jane();
-        assert_eq!(bench.who("t").await, jane());
-        bench.is_away();
-        assert_eq!(bench.who("t").await, jane());
-        *bench.says.lock() = Reaction::Hang;
-        // What is asked in the background just after a failure would not be asked.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let asked = bench.other.asked().len();
-        let began = Instant::now();
-        for _ in 0..100 {
-            assert_eq!(bench.who("t").await, jane());
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        assert!(began.elapsed() < Duration::from_secs(5) && bench.other.asked().len() == asked + 1, "{}", bench.other.asked().len());
-    }
-
-    /// Whoever was named before waits for a silent server only until it counts as away, a stranger then as long; what it says later counts from then on.
-    #[tokio::test]
-    async fn a_silent_server_is_not_waited_for() {
-        let bench = Bench::new().await;
-        bench.says_jane();
-        assert_eq!(bench.who("t").await, jane());
-        *bench.says.lock() = Reaction::Hang;
-        let began = Instant::now();
-        assert_eq!(bench.who("t").await, jane());
-        assert_eq!(bench.who("u").await, Err(AWAY.to_owned()));
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-        let bench = Bench::new().await;
-        bench.says_jane();
-        assert_eq!(bench.who("t").await, jane());
-        let refused = Reaction::json(&json!({"status": {"authenticated": false}}));
-        *bench.says.lock() = Reaction::After(Duration::from_millis(1_500), Box::new(refused));
-        assert_eq!(bench.who("t").await, jane(), "it has not said anything yet");
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
-        bench.is_away();
-        assert_eq!(bench.who("t").await, Ok(None), "it has said so meanwhile");
-    }
-
-    /// A token does not outlast its own word, and what is no such token lasts.
-    #[tokio::test]
-    async fn a_token_ends_when_it_says() {
-        let of = |claims: &str| format!("x.{}.y", RAW_URL.encode(claims));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
-        assert!(lasts(&of(&format!(r#"{{"exp":{}}}"#, now + 60))).is_some_and(|left| left.as_secs().abs_diff(60) <= 1));
-        assert_eq!((lasts(&of(r#"{"exp":1.5}"#)), lasts(&of(r#"{"exp":-1}"#))), (Some(Duration::ZERO), Some(Duration::ZERO)));
-        for other in ["", "a.b.c", "a.b", &of("{}"), &of(r#"{"exp":"1"}"#), &of(r#"{"exp":1e300}"#)] {
-            assert_eq!(lasts(other), None, "{other}");
-        }
-        let bench = Bench::new().await;
-        bench.says_jane();
-        let (over, lasting) = (of(r#"{"exp":1}"#), of(&format!(r#"{{"exp":{}}}"#, now + 3_600)));
-        assert_eq!((bench.who(&over).await, bench.who(&lasting).await), (jane(), jane()));
-        bench.is_away();
-        assert_eq!((bench.who(&lasting).await, bench.who(&over).await.is_err()), (jane(), true));
-    }
-
-    /// Tokens of nobody push out nobody's.
-    #[tokio::test]
-    async fn refusals_are_kept_only_over_somebody() {
-        let bench = Bench::new().await;
-        bench.says(&json!({"authenticated": false}));
-        assert_eq!(bench.who("t").await, Ok(None));
-        assert!(bench.reviewer.answers.before.lock().is_empty());
-    }
-
-    #[test]
-    fn an_answer_names_a_user() {
-        let user = json!({"username": "jane", "uid": "1", "groups": ["g"], "extra": {"b": ["2"], "a": ["1", null]}});
-        assert!(evaluated(&json!({"authenticated": true, "user": user})).is_err(), "a list has no nulls");
-        let user = json!({"username": "jane", "uid": null, "groups": ["g"], "extra": {"b": ["2"], "a": ["1"]}});
-        let authenticated = evaluated(&json!({"authenticated": true, "user": user})).expect("good").expect("a user");
-        assert_eq!((authenticated.user.name.as_str(), authenticated.user.groups.join(" ").as_str()), ("jane", "g system:authenticated"));
-        assert_eq!((authenticated.user.extra[0].0.as_str(), authenticated.audiences.join(" ").as_str()), ("a", "a"));
-    }
-
-    #[test]
-    fn an_answer_may_be_for_others() {
-        let audiences = |audiences: Value| evaluated(&json!({"authenticated": true, "user": {"username": "x"}, "audiences": audiences}));
-        assert_eq!(audiences(json!(["z"])), Ok(None));
-        assert_eq!(audiences(json!(["z", "b"])).map(|authenticated| authenticated.expect("a user").audiences), Ok(vec!["b".to_owned()]));
-        assert_eq!(evaluated(&json!({"authenticated": false, "error": "no"})), Err("no".to_owned()));
-        assert_eq!(evaluated(&json!({"user": {"username": "x"}})), Ok(None));
-        assert_eq!(evaluated(&Value::Null), Ok(None));
-    }
-
-    #[test]
-    fn what_is_no_review_is_an_error() {
-        let status = |body: &str| TokenReviewVersion::V1Beta1.status(body.as_bytes()).map(|_| ());
-        assert_eq!(status("{}"), Ok(()));
-        assert!(status("<html>").is_err_and(|why| why.starts_with("couldn't get version/kind; json parse error: ")));
-        assert!(status(r#"{"kind":"Status"}"#).is_err());
-        assert!(status(r#"{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1"}"#).is_err(), "of the other version");
-        assert!(status(r#"{"status":{"authenticated":"yes"}}"#).is_err());
-    }
-
-    #[test]
-    fn the_question_has_token_and_audiences() {
-        let body = TokenReviewVersion::V1.review("abc", &["x".to_owned()]);
-        let expected = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}, "spec": {"token": "abc", "audiences": ["x"]}, "status": {"user": {}}});
-        assert_eq!(serde_json::from_slice::<Value>(&body).expect("JSON"), expected);
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics(text in ".{0,100}", status in corpus::any_json()) {
-            let _ = TokenReviewVersion::V1.status(text.as_bytes());
-            let _ = evaluated(&status);
-        }
-    }
-}
+mod tests;

@@ -44,7 +44,7 @@ pub async fn load(
     let mut loading = Loading {
         ingests: Ingests { storage: storage.clone(), included: included.cloned(), prefix_len: own.len(), running: VecDeque::new() },
         loaded: Loaded { revision: Revision::ZERO, objects: Vec::new(), broken: Vec::new() },
-        progress: Progress::new(format!("loading {}", storage.id), Unit::Objects),
+        progress: Progress::new(format!("loading {}", storage.path_name()), Unit::Objects),
         came: 0,
         total: None,
     };

@@ -174,6 +174,13 @@ impl Fed {
         self.source.fresh.fetch_max(self.mark(at), Ordering::Release);
     }
 
+    /// Notes what a clock shows that sums up others: how far the furthest is, and since when the oldest has been fresh. Both may go back,
+    /// and nobody waits for them.
+    pub fn sums_up(&self, revision: Revision, at: Instant) {
+        self.revision.store(revision.0, Ordering::Release);
+        self.source.fresh.store(self.mark(at), Ordering::Release);
+    }
+
     /// Notes whether anything can come from the source now.
     pub fn cut_off(&self, is_so: bool) {
         if !is_so {

@@ -112,7 +112,8 @@ async fn what_may_be_old_proves_nothing() {
         let list = Bytes::from_static(br#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"7"},"items":[]}"#);
         let server = Server::start(move |_| Reaction::WithHeader("warning", warning.to_owned(), list.clone())).await;
         let trust = Trust::from_pem(server.ca_pem().as_bytes()).expect("an authority");
-        let source = Source::new(Kubeconfig::of_server(&server.url(), trust).expect("a server"), "/registry/").expect("a client");
+        let source =
+            Source::new(Login::of(Kubeconfig::of_server(&server.url(), trust).expect("a server")), "/registry/").expect("a client");
         source.newest(&Arc::new(Storage::test_config_maps())).await.expect_err("it may be older than what was written");
     }
 }

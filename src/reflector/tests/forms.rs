@@ -85,7 +85,7 @@ async fn broken_frames_are_no_events() {
 async fn many_resources_are_followed_over_few_connections() {
     let server = Server::start(|_| open(&[put("a", 3)])).await;
     let trust = Trust::from_pem(server.ca_pem().as_bytes()).expect("an authority");
-    let source = Source::new(Kubeconfig::of_server(&server.url(), trust).expect("a server"), "/registry/").expect("a client");
+    let source = Source::new(Login::of(Kubeconfig::of_server(&server.url(), trust).expect("a server")), "/registry/").expect("a client");
     let mut open = Vec::new();
     for number in 0..50 {
         let storage = Storage { resource: format!("maps{number}"), ..Storage::test_config_maps() };

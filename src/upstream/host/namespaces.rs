@@ -13,7 +13,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, NdjsonStream, SingleFlight, Streamed, TooMany};
+use client::{CallError, Client, FlightLimits, Limits, Login, NdjsonStream, SingleFlight, Streamed, TooMany};
 use retry::Backoff;
 
 /// Of the namespaces, client-go's size of a page.
@@ -55,7 +55,7 @@ pub struct Namespaces {
 /// Where they are.
 struct Host {
     client: Client,
-    kubeconfig: Kubeconfig,
+    login: Arc<Login>,
 }
 
 /// Why nothing is known of a namespace.
@@ -133,10 +133,10 @@ impl Namespaces {
     ///
     /// # Errors
     /// When the certificate and key of the kubeconfig file do not fit.
-    pub fn new(kubeconfig: Kubeconfig) -> Result<Self, String> {
+    pub fn new(login: Arc<Login>) -> Result<Self, String> {
         let wrong = Some("they are not listed yet".to_owned());
         let known = Known { phases: BTreeMap::new(), wrong, fault: None, is_ready: false };
-        let host = Arc::new(Host { client: Client::of(&kubeconfig, LIMITS)?, kubeconfig });
+        let host = Arc::new(Host { client: Client::following(&login, LIMITS)?, login });
         Ok(Self { host, known: Mutex::new(known), flights: SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX)) })
     }
 
@@ -302,7 +302,7 @@ impl Host {
     }
 
     fn url(&self, rest: &str) -> Uri {
-        self.kubeconfig.url(&format!("/api/v1/namespaces{rest}"))
+        self.login.url(&format!("/api/v1/namespaces{rest}"))
     }
 }
 

@@ -33,7 +33,7 @@ async fn following(server: &Server, work: impl AsyncFnOnce(&Namespaces)) {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("host");
     std::fs::write(&file, server.kubeconfig("")).expect("written");
-    let namespaces = Namespaces::new(Kubeconfig::read("--kubeconfig", &file).expect("a kubeconfig")).expect("a client");
+    let namespaces = Namespaces::new(Login::read("--kubeconfig", &file).expect("a kubeconfig")).expect("a client");
     tokio::select! {
         () = namespaces.follow() => unreachable!("it follows for ever"),
         done = timeout(Duration::from_secs(20), work(&namespaces)) => done.expect("in time"),

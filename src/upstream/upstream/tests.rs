@@ -22,7 +22,7 @@ fn upstream(server: &Server) -> Arc<Upstream<Full<Bytes>>> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(server.kubeconfig("").as_bytes()).expect("written");
     let at = Kubeconfig::read("--upstream-kubeconfig", file.path()).expect("a kubeconfig");
-    Arc::new(Upstream::new(Settings { at, auth_mode: AuthMode::FrontProxy, ours: None }).expect("an upstream"))
+    Arc::new(Upstream::new(Settings { at: Arc::new(at), auth_mode: AuthMode::FrontProxy }).expect("an upstream"))
 }
 
 async fn echoed(upstream: &Upstream<Full<Bytes>>) -> Result<Bytes, String> {

@@ -19,6 +19,7 @@ mod definitions;
 mod forms;
 mod gzip;
 mod identity;
+mod in_front;
 mod indexes;
 mod inflight;
 mod inside;

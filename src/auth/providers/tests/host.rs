@@ -44,7 +44,15 @@ async fn extending(server: &Server, skip_lookup: bool, tolerate: bool) -> Result
     let directory = tempfile::tempdir().expect("a directory");
     let kubeconfig = directory.path().join("host");
     std::fs::write(&kubeconfig, server.kubeconfig("")).expect("written");
-    let cluster = HostCluster { kubeconfig, skip_lookup, tolerate_lookup_failure: tolerate, needs_proxy: true, presence: Arc::default() };
+    let cluster = HostCluster {
+        flag: "--authentication-kubeconfig",
+        kubeconfig,
+        skip_lookup,
+        tolerate_lookup_failure: tolerate,
+        needs_proxy: true,
+        is_upstream: false,
+        presence: Arc::default(),
+    };
     let config = config::Providers { cluster: Some(cluster), ..config::Providers::default() };
     let started = start(&config, authenticator()).await.map_err(|error| error.to_string())?;
     Ok((started, directory))

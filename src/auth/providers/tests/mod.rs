@@ -39,7 +39,7 @@ async fn asking(server: &Server, cache_ttl: Duration) -> (Arc<Providers>, TempDi
 }
 
 async fn start(config: &config::Providers, authenticator: Arc<Authenticator>) -> Result<Arc<Providers>, ProvidersError> {
-    Providers::start(Sources::read(config)?, authenticator, Metrics::new()).await
+    Providers::start(Sources::read(config, &Logins::default())?, authenticator, Metrics::new()).await
 }
 
 async fn authenticate(providers: &Providers, token: &str, client: IpAddr) -> Result<String, String> {

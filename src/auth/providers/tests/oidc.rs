@@ -178,9 +178,9 @@ async fn a_file_names_several_providers_and_is_read_again() {
         oidc: Some(config::Oidc::File { path: path.clone(), anonymous_flag }),
         ..config::Providers::default()
     };
-    let refused = Sources::read(&oidc(true)).map(|_| ()).expect_err("two say who needs no credentials").to_string();
+    let refused = Sources::read(&oidc(true), &Logins::default()).map(|_| ()).expect_err("two say who needs no credentials").to_string();
     assert!(refused.starts_with("anonymous: Forbidden: --anonymous-auth flag cannot be set"));
-    let sources = Sources::read(&oidc(false)).expect("good");
+    let sources = Sources::read(&oidc(false), &Logins::default()).expect("good");
     assert_eq!(sources.anonymous(), Some(Anonymous::Paths(vec!["/livez".to_owned()])));
     let metrics = Metrics::new();
     let providers = Providers::start(sources, authenticator(), metrics.clone()).await.expect("it starts");
@@ -221,7 +221,10 @@ async fn a_file_names_several_providers_and_is_read_again() {
 async fn a_wrong_provider_keeps_the_server_from_starting() {
     let why = |flags: Flags, ca_file: Option<PathBuf>| {
         let oidc = Some(config::Oidc::Flags { flags: Box::new(flags), ca_file, algorithms: vec![Algorithm::Rs256] });
-        Sources::read(&config::Providers { oidc, ..config::Providers::default() }).map(|_| ()).expect_err("refused").to_string()
+        Sources::read(&config::Providers { oidc, ..config::Providers::default() }, &Logins::default())
+            .map(|_| ())
+            .expect_err("refused")
+            .to_string()
     };
     let flags =
         |url: &str| Flags { issuer_url: url.to_owned(), client_id: "us".to_owned(), username_claim: "sub".to_owned(), ..Flags::default() };
