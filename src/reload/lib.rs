@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,6 +57,22 @@ pub struct FileRead {
     pub path: PathBuf,
     /// Its bytes.
     pub content: io::Result<Vec<u8>>,
+}
+
+impl FileRead {
+    /// Reads a file.
+    #[must_use]
+    pub fn of(path: &Path) -> FileRead {
+        let read = || {
+            let mut bytes = Vec::new();
+            File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+            if bytes.len() as u64 > FILE_BYTES_MAX {
+                return Err(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes")));
+            }
+            Ok(bytes)
+        };
+        FileRead { path: path.to_owned(), content: read() }
+    }
 }
 
 /// Where a value comes from: files that may name others.
@@ -196,15 +212,7 @@ where
     P: Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + Sync,
 {
     fn read(&self) -> Option<Vec<FileRead>> {
-        let read_one = |file: &Named| {
-            let mut bytes = Vec::new();
-            File::open(&file.path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-            if bytes.len() as u64 > FILE_BYTES_MAX {
-                return Err(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes")));
-            }
-            Ok(bytes)
-        };
-        Some(self.files.iter().map(|file| FileRead { path: file.path.clone(), content: read_one(file) }).collect())
+        Some(self.files.iter().map(|file| FileRead::of(&file.path)).collect())
     }
 
     fn value(&self, contents: Vec<FileRead>, _before: Option<&T>) -> Result<T, FileError> {

@@ -10,6 +10,7 @@ use go::quote::quoted;
 use super::Files;
 use super::file::{Cluster, Exec, User};
 use super::server::without_query;
+use super::watched::clean;
 use crate::credentials::{PluginCommand, PluginSpec, PluginVersion};
 
 /// The plugin that a user names.
@@ -27,7 +28,7 @@ pub(super) fn plugin(user_name: &str, user: &User, cluster: &Cluster, files: &dy
     }
     let info = info(version, exec, cluster, files)?;
     let command = if exec.command.contains('/') {
-        PluginCommand::File(files.resolve(Path::new(&exec.command)))
+        PluginCommand::File(clean(&files.resolve(Path::new(&exec.command))))
     } else {
         PluginCommand::Name(exec.command.clone())
     };

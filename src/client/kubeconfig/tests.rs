@@ -271,7 +271,7 @@ fn a_plugin_is_told_what_client_go_tells_it() {
             .expect("a plugin")
     };
     let spec = of(cluster, exec);
-    assert_eq!(spec.command.to_string(), "/dir/./bin/x");
+    assert_eq!(spec.command.to_string(), "/dir/bin/x");
     assert_eq!(
         spec.info,
         "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"spec\":{\"cluster\":{\"server\":\"https://localhost:8443/authenticate\",\

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use go::yaml::reader;
 use parking_lot::Mutex;
@@ -118,7 +118,7 @@ impl Files for ReadFiles {
     }
 
     fn resolve(&self, path: &Path) -> PathBuf {
-        self.directory.join(path)
+        if path.is_absolute() { path.to_owned() } else { clean(&self.directory.join(path)) }
     }
 
     fn kubeconfig_file(&self) -> &Path {
@@ -134,6 +134,19 @@ fn names(text: &[u8]) -> Vec<PathBuf> {
     let Ok(chosen) = chosen else { return Vec::new() };
     let named = [chosen.cluster.certificate_authority, chosen.user.client_certificate, chosen.user.client_key];
     named.into_iter().filter(|name| !name.is_empty()).map(PathBuf::from).collect()
+}
+
+/// Go's `filepath.Clean` of an absolute path: what stands before `..` goes, whether it is there or not.
+pub(super) fn clean(path: &Path) -> PathBuf {
+    let mut cleaned = PathBuf::from("/");
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = cleaned.pop(),
+            Component::Normal(name) => cleaned.push(name),
+            _ => {}
+        }
+    }
+    cleaned
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
