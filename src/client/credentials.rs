@@ -1,4 +1,5 @@
-//! Who we are at a server, as requests say it: a token, one from a file that others renew or from a plugin, a name and a password, and whom we act as.
+//! Who we are at a server, as requests say it: a token, one from a file that others renew or from a plugin, a name and a password,
+//! and whom we act as.
 
 mod child;
 mod issued;
@@ -19,7 +20,8 @@ use tokio::time::{Instant, sleep};
 pub(crate) use self::issued::{Issued, PluginVersion};
 pub(crate) use self::plugin::{Plugin, PluginCommand, PluginSpec};
 
-/// How long a token of a file is sent before the file is read again. client-go waits a minute; a token that was replaced because it leaked should go sooner.
+/// How long a token of a file is sent before the file is read again. client-go waits a minute; a token that was replaced because it
+/// leaked should go sooner.
 const REREAD: Duration = Duration::from_secs(10);
 /// How soon it is read again when the server has refused the token.
 const REREAD_REFUSED: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! A kubeconfig file: where a server is, whom its certificate must be of, and who we are there, as client-go reads it. Relative paths start at the file's directory.
+//! A kubeconfig file: where a server is, whom its certificate must be of, and who we are there, as client-go reads it. Relative
+//! paths start at the file's directory.
 
 mod exec;
 mod file;
@@ -82,7 +83,8 @@ trait Files {
 }
 
 impl Kubeconfig {
-    /// Reads the file that a flag names; of a directory, what the service account of a pod is mounted as: its token, which is read again, and the authority of the server that
+    /// Reads the file that a flag names; of a directory, what the service account of a pod is mounted as: its token, which is read
+    /// again, and the authority of the server that
     /// the environment names.
     ///
     /// # Errors

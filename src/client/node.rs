@@ -1,4 +1,5 @@
-//! Reads the members of a YAML or JSON tree as Go's decoder does: null is nothing, names are case-sensitive, another type is an error that says where.
+//! Reads the members of a YAML or JSON tree as Go's decoder does: null is nothing, names are case-sensitive, another type is an
+//! error that says where.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The proxy of a cluster (`proxy-url`): over `http` and `https` it is asked to CONNECT, over `socks5` as RFC 1928 says. It finds out where the server is.
+//! The proxy of a cluster (`proxy-url`): over `http` and `https` it is asked to CONNECT, over `socks5` as RFC 1928 says. It finds
+//! out where the server is.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! Runs a program within limits: its time, and the bytes that it may write. It has nothing to read, and is killed with all that it has begun when it takes too long.
+//! Runs a program within limits: its time, and the bytes that it may write. It has nothing to read, and is killed with all that it
+//! has begun when it takes too long.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,5 @@
-//! A credential plugin: a program that says who we are (client-go's `exec`). It is run when there are no credentials, before they end, and when the server refuses
+//! A credential plugin: a program that says who we are (client-go's `exec`). It is run when there are no credentials, before they
+//! end, and when the server refuses
 //! them; once for all who wait, and after failures less and less often.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What stands in a kubeconfig file: its clusters, users and contexts, all of them read as client-go's decoder reads them, and those that are chosen.
+//! What stands in a kubeconfig file: its clusters, users and contexts, all of them read as client-go's decoder reads them, and
+//! those that are chosen.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +104,8 @@ impl File {
         })
     }
 
-    /// What the current context names, or the only context where none is current: client-go refuses the latter. What a context names and the file does not have
+    /// What the current context names, or the only context where none is current: client-go refuses the latter. What a context
+    /// names and the file does not have
     /// is as if it were there and empty, as in client-go.
     ///
     /// # Errors

@@ -33,7 +33,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Reads what stands there. Without a scheme it is `http`, and has no path: client-go looks at authorities and certificates only when the URL says `https`.
+    /// Reads what stands there. Without a scheme it is `http`, and has no path: client-go looks at authorities and certificates
+    /// only when the URL says `https`.
     pub(super) fn read(text: &str) -> Result<Server, String> {
         let is_whole = url::parse(text).is_ok_and(|url| !url.scheme.is_empty() && !url.host.is_empty());
         let whole = if is_whole { Cow::Borrowed(text) } else { Cow::Owned(format!("http://{text}")) };

@@ -16,7 +16,8 @@ use super::{Files, Kubeconfig, utf8};
 /// Bytes that a kubeconfig file, or a file that it names, may have.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The files of a kubeconfig, as a [`reload::Reloaded`] looks at them: the file that a flag names, and the authority, certificate and key that this names. A
+/// The files of a kubeconfig, as a [`reload::Reloaded`] looks at them: the file that a flag names, and the authority, certificate
+/// and key that this names. A
 /// `tokenFile` is read when its token is sent.
 pub struct KubeconfigFiles {
     file: Named,
