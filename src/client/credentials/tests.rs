@@ -1,3 +1,5 @@
+//! Credential plugins that issue, fail, hang and talk, and token files that change.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

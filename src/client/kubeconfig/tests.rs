@@ -1,3 +1,5 @@
+//! Kubeconfig files, good and bad ones, and their files when they change.
+
 use std::fs;
 
 use base64::Engine;
