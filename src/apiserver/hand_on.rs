@@ -75,7 +75,7 @@ const LOOKER: &str = "watchcache:replica";
 
 /// The kube-apiserver whose etcd this server shares.
 pub struct Replica {
-    pub(super) upstream: Followed<Body>,
+    pub(super) upstream: FollowedUpstream,
     pub(super) hop: headers::LoopMarker,
     metrics: Arc<Metrics>,
     pub(super) documents: Arc<DocumentCache>,
@@ -105,6 +105,9 @@ pub struct Replica {
     /// The files have changed.
     renewed: Notify,
 }
+
+/// Upstream as the files say, which is sent the bodies of clients' requests.
+pub type FollowedUpstream = Followed<Body>;
 
 /// Who answers a request.
 pub(super) enum Destination {
@@ -154,7 +157,7 @@ impl Handed {
 impl Replica {
     /// Returns the replica of this upstream.
     #[must_use]
-    pub fn new(upstream: Followed<Body>, check_groups: Vec<String>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(upstream: FollowedUpstream, check_groups: Vec<String>, metrics: Arc<Metrics>) -> Self {
         let hop = headers::LoopMarker::named(&uuid::Uuid::new_v4().simple().to_string());
         Self {
             upstream,

@@ -39,6 +39,7 @@ fn verdict_of(endpoint: Health, checks: &[Check], query: &Query) -> Verdict {
         body += &match wrong {
             _ if excluded.contains(check) => format!("[+]{check} excluded: ok\n"),
             None => format!("[+]{check} ok\n"),
+            Some(Wrong { why, fails: true, is_told: true }) => format!("[-]{check} failed: {why}\n"),
             Some(Wrong { fails: true, .. }) => format!("[-]{check} failed: reason withheld\n"),
             Some(Wrong { why, is_told: true, .. }) => format!("[-]{check} failed, the others stand without it: {why}\n"),
             Some(Wrong { fails: false, .. }) => format!("[-]{check} failed, the others stand without it: reason withheld\n"),
@@ -196,7 +197,9 @@ impl Api {
         } else {
             ["host/tokenreviews", "host/subjectaccessreviews"]
         };
-        let wrong = |right: &AskingRight| right.wrong().map(if is_source { Wrong::fails } else { Wrong::noted });
+        let wrong = |right: &AskingRight| {
+            right.wrong().map(|why| if is_source { Wrong { is_told: true, ..Wrong::fails(why) } } else { Wrong::noted(why) })
+        };
         let tokens = self.identity.providers.right().map(|right| (names[0], wrong(right)));
         tokens.into_iter().chain(self.access.right().map(|right| (names[1], wrong(&right)))).collect()
     }

@@ -145,6 +145,7 @@ impl Replica {
     /// Fetches the documents again and again, until the process ends. Where clients bring their own tokens nobody may read them but they, and this server itself if it is
     /// somebody there.
     pub async fn keep(self: Arc<Self>) {
+        let mut told = None;
         loop {
             let is_allowed = self.is_source || self.upstream.now().auth_mode() != AuthMode::OwnToken;
             let mut pause = if is_allowed && self.answers() { FETCH_AGAIN } else { FIRST_LOOKS };
@@ -152,9 +153,13 @@ impl Replica {
                 match timeout(FETCH_MAX, self.fetch_all()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned())) {
                     Ok(fetched) => {
                         self.essentials.0.store(Some(Arc::new(fetched)));
-                        pause = FETCH_EVERY;
+                        (pause, told) = (FETCH_EVERY, None);
                     }
-                    Err(why) => tracing::debug!(%why, "upstream's documents are not kept"),
+                    Err(why) if told.as_ref() == Some(&why) => {}
+                    Err(why) => {
+                        tracing::info!(%why, "upstream's documents are not kept for when it is away");
+                        told = Some(why);
+                    }
                 }
             }
             sleep(pause).await;

@@ -1,15 +1,16 @@
 //! Makes a replica of the files that the flags name: where its kube-apiserver is, and who we are there.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use axum::body::Body;
+use bytes::Bytes;
 use upstream::{AuthMode, Followed, Settings, Upstream};
 
 use super::StartError;
 use crate::config::{self, SOURCE_FLAG as KUBECONFIG, UpstreamServer};
 use ::reload::{FileError, FileRead, Named, Origin, Reloaded};
-use apiserver::hand_on::Replica;
+use apiserver::hand_on::{FollowedUpstream, Replica};
 use client::{Derived, Kubeconfig, KubeconfigFiles, Logins, Trust};
 use telemetry::Metrics;
 
@@ -30,7 +31,7 @@ pub(super) fn replica(config: &config::Replica, logins: &Logins, metrics: &Arc<M
 }
 
 /// As the kubeconfig file says, which all share that ask the same server.
-fn of_login(config: &config::Replica, path: &Path, logins: &Logins) -> Result<Followed<Body>, StartError> {
+fn of_login(config: &config::Replica, path: &Path, logins: &Logins) -> Result<FollowedUpstream, StartError> {
     let login = logins.open(KUBECONFIG, path).map_err(|error| StartError::Upstream(error.to_string()))?;
     let (is_source, impersonates) = (config.is_source, config.impersonates);
     let upstream = Derived::new(login, move |at, before: Option<&Upstream<_>>| {
@@ -96,7 +97,11 @@ impl OfFiles {
     }
 }
 
-impl Origin<Upstream<Body>> for OfFiles {
+impl<B> Origin<Upstream<B>> for OfFiles
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     fn read(&self) -> Option<Vec<FileRead>> {
         let mut all = match &self.kubeconfig {
             Some(kubeconfig) => kubeconfig.read()?,
@@ -106,7 +111,7 @@ impl Origin<Upstream<Body>> for OfFiles {
         Some(all)
     }
 
-    fn value(&self, mut contents: Vec<FileRead>, _before: Option<&Upstream<Body>>) -> Result<Upstream<Body>, FileError> {
+    fn value(&self, mut contents: Vec<FileRead>, _before: Option<&Upstream<B>>) -> Result<Upstream<B>, FileError> {
         let flagged = contents.split_off(contents.len().saturating_sub(self.files.len()));
         let mut bytes = Vec::new();
         for (file, read) in self.files.iter().zip(flagged) {

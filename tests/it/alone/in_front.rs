@@ -115,6 +115,12 @@ impl Cluster {
         }
     }
 
+    /// The line of a check that has failed, as everybody is told.
+    async fn reason(&self, front: &Front, check: &str) -> String {
+        let verbose = self.told(front, "/readyz?verbose").await.1;
+        verbose.lines().find(|line| line.starts_with(&format!("[-]{check} failed: "))).unwrap_or_default().to_owned()
+    }
+
     async fn is_ready(&self, front: &Front) -> Outcome {
         until("it is ready", async || Ok(self.told(front, "/readyz").await == (200, "ok".to_owned()))).await
     }
@@ -157,8 +163,9 @@ async fn a_changed_kubeconfig_counts_for_all_that_is_asked() -> Outcome {
     let tokens = cluster.site.path().join("tokens.csv");
     let before = fs::read_to_string(&tokens)?;
     fs::write(&tokens, before.replace("first,front,8\n", "latetoken,late,9,\"system:masters\"\n"))?;
-    until("a right is missed", async || Ok(cluster.told(&front, "/readyz").await.0 == 500)).await?;
-    let why = cluster.told(&front, "/readyz/upstream-tokenreviews").await.1;
+    until("a right is missed", async || Ok(!cluster.reason(&front, "upstream-tokenreviews").await.is_empty())).await?;
+    assert_eq!(cluster.told(&front, "/readyz").await.0, 500);
+    let why = cluster.reason(&front, "upstream-tokenreviews").await;
     assert!(why.contains("this server may not create tokenreviews.authentication.k8s.io") && why.contains(": 401 "), "{why}");
     cluster.kubeconfig("ca.crt", "second")?;
     cluster.is_ready(&front).await?;
@@ -207,10 +214,9 @@ async fn a_right_that_it_has_not_is_told_and_missed() -> Outcome {
     for (check, resource, refused) in [(tokens, "tokenreviews", 503), (access, "subjectaccessreviews", 500), (tokens, "tokenreviews", 503)]
     {
         cluster.rights(&rules(resource)).await?;
-        until(resource, async || Ok(cluster.told(&front, &format!("/readyz/{check}")).await.1.contains("may not create"))).await?;
-        let (code, verbose) = cluster.told(&front, "/readyz?verbose").await;
-        assert!(code == 500 && verbose.contains(&format!("[-]{check} failed")), "{verbose}");
-        let why = cluster.told(&front, &format!("/readyz/{check}")).await.1;
+        until(resource, async || Ok(cluster.reason(&front, check).await.contains("may not create"))).await?;
+        assert_eq!(cluster.told(&front, "/readyz").await.0, 500);
+        let why = cluster.reason(&front, check).await;
         assert!(why.contains(&format!("User \"front\" cannot create resource \"{resource}\"")), "{why}");
         // Not 401: nobody has said that the token is wrong.
         until("clients are refused", async || Ok(cluster.status(&front, "janetoken", MAPS).await? == refused)).await?;
@@ -251,8 +257,10 @@ async fn it_says_of_itself_what_is_so() -> Outcome {
 
     // What it may not list is handed on, and told by the name that paths have, in words.
     assert_eq!(client.fetch("/api/v1/nodes?resourceVersion=0").await?.status, 200);
-    until("nodes are missed", async || Ok(cluster.told(&front, "/readyz?verbose").await.1.contains("not followed, and handed on: nodes")))
-        .await?;
+    until("nodes are missed", async || {
+        Ok(cluster.told(&front, "/readyz?verbose").await.1.contains("not followed, and handed on: v1/nodes"))
+    })
+    .await?;
     let log = front.running.log();
     let line = log.lines().find(|line| line.contains("is not followed now")).ok_or("the log does not say so")?;
     assert!(line.contains("resource=nodes ") && line.contains("nodes is forbidden") && !line.contains("k8s"), "{line}");
