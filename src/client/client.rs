@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::ServerName;
@@ -20,8 +19,8 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::connector::{Connector, Versions, tcp};
-use super::credentials::{Authorization, Credentials};
+use super::connector::{Connector, Versions};
+use super::credentials::{Authorization, Credentials, SentCredentials};
 use super::kubeconfig::Kubeconfig;
 use super::login::{Derived, Login};
 use super::trust::{Trust, settings};
@@ -189,8 +188,7 @@ impl Client {
     /// # Errors
     /// When a certificate is none.
     pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
-        let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_http1();
-        Ok(Client::over(Connector(builder.wrap_connector(tcp())), Authorization::of(Credentials::None), limits))
+        Ok(Client::over(Connector::of_tls(settings(trust, None)?, None), Authorization::of(Credentials::None), limits))
     }
 
     /// A client of the Service of this name and port, wherever it is found: its certificate has to be of that name, and requests name it as their host.
@@ -199,10 +197,9 @@ impl Client {
     /// When a certificate is none, or the name cannot be a host's.
     pub fn of_service(trust: &Trust, name: &str, port: u16, limits: Limits) -> Result<Client, String> {
         let server_name = ServerName::try_from(name.to_owned()).map_err(|error| format!("{name}: {error}"))?;
-        let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only();
-        let builder = builder.with_server_name_resolver(FixedServerNameResolver::new(server_name)).enable_http1();
+        let connector = Connector::of_tls(settings(trust, None)?, Some(server_name));
         let host = HeaderValue::from_str(&format!("{name}:{port}")).map_err(|error| format!("{name}: {error}"))?;
-        let client = Client::over(Connector(builder.wrap_connector(tcp())), Authorization::of(Credentials::None), limits);
+        let client = Client::over(connector, Authorization::of(Credentials::None), limits);
         Ok(Client { host: Some(host), ..client })
     }
 
@@ -260,12 +257,28 @@ impl Client {
         timeout(self.limits.timeout, sent).await.unwrap_or(Err(CallError::TimedOut))
     }
 
+    /// Sends it; once more where the server refuses our credentials (401) and there are others now.
     async fn send(&self, method: Method, url: &Uri, body: Bytes) -> Result<Response<Incoming>, CallError> {
         let link = self.link.now();
-        let credentials = link.authorization.header().await.map_err(CallError::Credentials)?;
-        let mut request = request(method.clone(), url, body, credentials);
+        let (answer, sent) = self.send_over(&link, method.clone(), url, body.clone()).await?;
+        if answer.status() == StatusCode::UNAUTHORIZED && link.authorization.renew(&sent).await {
+            return Ok(self.send_over(&link, method, url, body).await?.0);
+        }
+        Ok(answer)
+    }
+
+    async fn send_over(
+        &self,
+        link: &Link,
+        method: Method,
+        url: &Uri,
+        body: Bytes,
+    ) -> Result<(Response<Incoming>, SentCredentials), CallError> {
+        let mut request = request(method.clone(), url, body);
+        let sent = link.authorization.apply(request.headers_mut()).await.map_err(CallError::Credentials)?;
         request.headers_mut().extend(self.host.clone().map(|host| (HOST, host)));
-        link.http.request(request).await.map_err(|error| self.failure(&error, &method, url))
+        let answer = link.http.request(request).await.map_err(|error| self.failure(&error, &method, url))?;
+        Ok((answer, sent))
     }
 
     async fn whole(&self, answer: Response<Incoming>, method: &Method, url: &Uri) -> Result<Answer, CallError> {
@@ -286,7 +299,7 @@ impl Client {
     }
 }
 
-fn request(method: Method, url: &Uri, body: Bytes, credentials: Option<HeaderValue>) -> Request<Full<Bytes>> {
+fn request(method: Method, url: &Uri, body: Bytes) -> Request<Full<Bytes>> {
     let is_post = method == Method::POST;
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
@@ -296,9 +309,6 @@ fn request(method: Method, url: &Uri, body: Bytes, credentials: Option<HeaderVal
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("watchcache/", env!("CARGO_PKG_VERSION"))));
     if is_post {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
-    if let Some(credentials) = credentials {
-        headers.insert(AUTHORIZATION, credentials);
     }
     request
 }

@@ -2,16 +2,22 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use tower::{Service, ServiceExt};
 
+use super::credentials::{Credentials, Plugin};
 use super::kubeconfig::Kubeconfig;
+use super::stream::{Dialer, Revocable, Wire};
 use super::trust::{Certificate, settings};
 
 /// How long a connection may take to be made, and as long again its TLS.
@@ -23,12 +29,29 @@ const KEEPALIVE_RETRIES: u32 = 9;
 
 /// Makes connections. One that is not made in time fails: a server that takes connections and says nothing, for one.
 #[derive(Clone)]
-pub struct Connector(pub(crate) HttpsConnector<HttpConnector>);
+pub struct Connector(Way);
+
+#[derive(Clone)]
+enum Way {
+    /// With this certificate, or none.
+    Fixed(HttpsConnector<Dialer>),
+    /// With the certificate that a plugin issues.
+    Plugin(Arc<OfPlugin>),
+}
+
+/// What connections are made of whose certificate a plugin issues.
+struct OfPlugin {
+    plugin: Arc<Plugin>,
+    at: Kubeconfig,
+    versions: Versions,
+    /// For the certificate that was issued last.
+    made: Mutex<Option<(Option<Arc<Certificate>>, HttpsConnector<Dialer>)>>,
+}
 
 /// A connection to a server.
 pub struct Made {
     /// What is sent and comes.
-    pub stream: <HttpsConnector<HttpConnector> as Service<Uri>>::Response,
+    pub stream: <Connector as Service<Uri>>::Response,
     /// Whether HTTP/2 is spoken on it; HTTP/1.1 otherwise.
     pub is_http2: bool,
 }
@@ -55,6 +78,16 @@ pub(crate) fn tcp() -> HttpConnector {
 }
 
 impl Connector {
+    /// Of servers that a certificate is judged for by these settings, and by this name instead of theirs.
+    pub(crate) fn of_tls(tls: ClientConfig, name: Option<ServerName<'static>>) -> Connector {
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_only();
+        let builder = match name {
+            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
+            None => builder,
+        };
+        Connector(Way::Fixed(builder.enable_http1().wrap_connector(Dialer::new(tcp()))))
+    }
+
     /// Makes one connection.
     ///
     /// # Errors
@@ -66,17 +99,50 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Response = Revocable<MaybeHttpsStream<Wire>>;
     type Error = Box<dyn Error + Send + Sync>;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(cx)
+        match &mut self.0 {
+            Way::Fixed(connector) => connector.poll_ready(cx),
+            Way::Plugin(_) => Poll::Ready(Ok(())),
+        }
     }
 
     fn call(&mut self, server: Uri) -> Self::Future {
-        let made = timeout(2 * CONNECT_TIMEOUT, self.0.call(server));
-        Box::pin(async move { made.await.unwrap_or_else(|_| Err("the connection was not made in time".into())) })
+        let late = || "the connection was not made in time".into();
+        match &mut self.0 {
+            Way::Fixed(connector) => {
+                let made = timeout(2 * CONNECT_TIMEOUT, connector.call(server));
+                Box::pin(async move { made.await.unwrap_or_else(|_| Err(late())).map(Revocable::lasting) })
+            }
+            Way::Plugin(of_plugin) => {
+                let of_plugin = of_plugin.clone();
+                Box::pin(async move {
+                    let rotations = of_plugin.plugin.rotations();
+                    let mut connector = of_plugin.connector().await?;
+                    let made = timeout(2 * CONNECT_TIMEOUT, async { connector.ready().await?.call(server).await });
+                    made.await.unwrap_or_else(|_| Err(late())).map(|stream| Revocable::until(stream, rotations))
+                })
+            }
+        }
+    }
+}
+
+impl OfPlugin {
+    /// Connections with the certificate of now.
+    async fn connector(&self) -> Result<HttpsConnector<Dialer>, String> {
+        let certificate = self.plugin.issued().await.map_err(|why| format!("getting credentials: {why}"))?.certificate.clone();
+        let mut made = self.made.lock();
+        if let Some((of, connector)) = &*made
+            && *of == certificate
+        {
+            return Ok(connector.clone());
+        }
+        let connector = self.at.https(certificate.as_deref(), self.versions)?;
+        *made = Some((certificate, connector.clone()));
+        Ok(connector)
     }
 }
 
@@ -86,7 +152,11 @@ impl Kubeconfig {
     /// # Errors
     /// When certificate and key do not fit.
     pub fn connector(&self, versions: Versions) -> Result<Connector, String> {
-        self.connector_showing(self.certificate.as_ref(), versions)
+        if let Credentials::Plugin(plugin) = &self.credentials {
+            let (plugin, at) = (plugin.clone(), self.clone());
+            return Ok(Connector(Way::Plugin(Arc::new(OfPlugin { plugin, at, versions, made: Mutex::default() }))));
+        }
+        self.https(self.certificate.as_deref(), versions).map(|https| Connector(Way::Fixed(https)))
     }
 
     /// Connections to this server that show no certificate.
@@ -94,19 +164,20 @@ impl Kubeconfig {
     /// # Errors
     /// When what is trusted makes no sense.
     pub fn connector_of_nobody(&self, versions: Versions) -> Result<Connector, String> {
-        self.connector_showing(None, versions)
+        self.https(None, versions).map(|https| Connector(Way::Fixed(https)))
     }
 
-    fn connector_showing(&self, certificate: Option<&Certificate>, versions: Versions) -> Result<Connector, String> {
+    fn https(&self, certificate: Option<&Certificate>, versions: Versions) -> Result<HttpsConnector<Dialer>, String> {
         let tls = settings(&self.trust, certificate)?;
+        let dialer = Dialer::new(tcp()).through(self.proxy.as_ref(), &tls);
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         let builder = match &self.server_name {
             Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),
             None => builder,
         };
         Ok(match versions {
-            Versions::All => Connector(builder.enable_all_versions().wrap_connector(tcp())),
-            Versions::Http1 => Connector(builder.enable_http1().wrap_connector(tcp())),
+            Versions::All => builder.enable_all_versions().wrap_connector(dialer),
+            Versions::Http1 => builder.enable_http1().wrap_connector(dialer),
         })
     }
 }

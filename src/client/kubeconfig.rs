@@ -1,23 +1,49 @@
-//! A kubeconfig file: where a server is, whom its certificate must be of, and who we are there. Read once; relative paths start at the file's directory.
+//! A kubeconfig file: where a server is, whom its certificate must be of, and who we are there, as client-go reads it. Relative
+//! paths start at the file's directory.
 
-use std::fs;
+mod exec;
+mod file;
+mod rules;
+mod server;
+#[cfg(test)]
+mod tests;
+mod watched;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use go::quote::quoted;
 use go::yaml::reader;
-use http::Uri;
+use http::{HeaderName, HeaderValue, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::pki_types::ServerName;
-use serde::Deserialize;
-use serde_json::{Map, Value};
 use thiserror::Error;
 
+use self::file::{Chosen, Cluster, File, User};
+use self::server::Server;
+use self::watched::ReadFiles;
 use super::credentials::{Authorization, Credentials, token_of};
-use super::trust::{Certificate, Trust, certificate};
+use super::proxy::Proxy;
+use super::trust::{Certificate, Trust, certificate, settings};
 
-/// Bytes that a kubeconfig file, or a file that it names, may have.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub use self::watched::KubeconfigFiles;
+
+/// What stands in the name of a header unescaped: Go's `headerKeyEscape`, RFC 7230 tokens without `%`.
+const HEADER_TOKEN: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
 
 /// Why a kubeconfig file cannot be used. One line with the flag.
 #[derive(Debug, Error)]
@@ -32,94 +58,50 @@ pub struct KubeconfigError {
 }
 
 /// What a kubeconfig file says of the cluster and user of its current context, or of its only one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kubeconfig {
     /// `http(s)://host[:port][/path]`, without a slash at its end.
     server: String,
     pub(crate) trust: Trust,
     /// `tls-server-name`.
     pub(crate) server_name: Option<ServerName<'static>>,
-    pub(crate) certificate: Option<Certificate>,
+    pub(crate) certificate: Option<Arc<Certificate>>,
     pub(crate) credentials: Credentials,
+    /// Headers that name whom we act as.
+    impersonation: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) proxy: Option<Arc<Proxy>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-#[derive(Default)]
-struct File {
-    current_context: String,
-    clusters: Vec<Named>,
-    contexts: Vec<Named>,
-    users: Vec<Named>,
-}
-
-/// `name`, and one member with the rest.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Named {
-    name: String,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-struct Cluster {
-    server: String,
-    tls_server_name: String,
-    insecure_skip_tls_verify: bool,
-    certificate_authority: String,
-    certificate_authority_data: String,
-    proxy_url: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-struct User {
-    client_certificate: String,
-    client_certificate_data: String,
-    client_key: String,
-    client_key_data: String,
-    token: String,
-    #[serde(rename = "tokenFile")]
-    token_file: String,
-    username: String,
-    password: String,
-    exec: Option<Value>,
-    auth_provider: Option<Value>,
-    #[serde(rename = "as")]
-    impersonate: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Context {
-    cluster: String,
-    user: String,
+/// The files that a kubeconfig file names.
+trait Files {
+    /// Returns what is in a file, or why it cannot be read.
+    fn read(&self, path: &Path) -> Result<Vec<u8>, String>;
+    /// Returns where a file is.
+    fn resolve(&self, path: &Path) -> PathBuf;
+    /// Returns the kubeconfig file.
+    fn kubeconfig_file(&self) -> &Path;
 }
 
 impl Kubeconfig {
-    /// Reads the file that a flag names; of a directory, what the service account of a pod is mounted as: its token, which is read again, and the authority of the server that
+    /// Reads the file that a flag names; of a directory, what the service account of a pod is mounted as: its token, which is read
+    /// again, and the authority of the server that
     /// the environment names.
     ///
     /// # Errors
     /// One line with the flag, the file and what is wrong with it.
     pub fn read(flag: &'static str, path: &Path) -> Result<Kubeconfig, KubeconfigError> {
-        let directory = path.parent().unwrap_or(Path::new(""));
-        let read = || -> Result<Kubeconfig, String> {
-            if path.is_dir() {
-                return Kubeconfig::in_cluster(path, |name| std::env::var(name).ok());
-            }
-            let document = reader::parse(&bytes_of(path)?).map_err(|wrong| wrong.to_string())?;
-            Kubeconfig::from_tree(document.value, directory)
-        };
-        read().map_err(|what| KubeconfigError { flag, path: path.to_owned(), what })
+        let read = ReadFiles::read(path, None);
+        Kubeconfig::of_files(&read, None).map_err(|what| KubeconfigError { flag, path: path.to_owned(), what })
     }
 
-    /// The file in which a change of what [`Kubeconfig::read`] reads shows: a service account has its authority in one.
-    #[must_use]
-    pub fn file(path: &Path) -> PathBuf {
-        if path.is_dir() { path.join("ca.crt") } else { path.to_owned() }
+    /// What these files say. A credential plugin that is the one of `before` goes on with what it has.
+    fn of_files(read: &ReadFiles, before: Option<&Kubeconfig>) -> Result<Kubeconfig, String> {
+        if read.is_service_account() {
+            return Kubeconfig::in_cluster(read, |name| std::env::var(name).ok());
+        }
+        let document = reader::parse(&utf8(read.kubeconfig()?)).map_err(|wrong| wrong.to_string())?;
+        let chosen = File::read(&document.value)?.chosen()?;
+        Kubeconfig::of_chosen(chosen, read, before)
     }
 
     /// Of a server that flags name, and what is trusted there.
@@ -127,29 +109,40 @@ impl Kubeconfig {
     /// # Errors
     /// What is wrong with its URL.
     pub fn of_server(server: &str, trust: Trust) -> Result<Kubeconfig, String> {
-        let server = server_url(server, true)?;
-        Ok(Kubeconfig { server, trust, server_name: None, certificate: None, credentials: Credentials::None })
+        let server = if server.contains("://") { Server::read(server) } else { Server::read(&format!("https://{server}")) }?;
+        if server.user.is_some() {
+            return Err("not http(s)://host[:port][/path]".to_owned());
+        }
+        Ok(Kubeconfig {
+            server: server.url,
+            trust,
+            server_name: None,
+            certificate: None,
+            credentials: Credentials::None,
+            impersonation: Vec::new(),
+            proxy: None,
+        })
     }
 
     /// Of the cluster in whose pod this server runs (client-go's `InClusterConfig`).
-    fn in_cluster(directory: &Path, variable: impl Fn(&str) -> Option<String>) -> Result<Kubeconfig, String> {
+    fn in_cluster(files: &ReadFiles, variable: impl Fn(&str) -> Option<String>) -> Result<Kubeconfig, String> {
         let named = |name: &str| variable(name).filter(|value| !value.is_empty());
         let (Some(host), Some(port)) = (named("KUBERNETES_SERVICE_HOST"), named("KUBERNETES_SERVICE_PORT")) else {
             return Err("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod of a cluster".to_owned());
         };
         let host = if host.contains(':') { format!("[{host}]") } else { host };
-        let token = directory.join("token");
         // It is read again later; here it is seen whether it can be.
-        bytes_of(&token).and_then(|bytes| token_of(&bytes)).map_err(|why| format!("token: {why}"))?;
-        let trust = bytes_of(&directory.join("ca.crt")).and_then(|pem| Trust::from_pem(&pem)).map_err(|why| format!("ca.crt: {why}"))?;
+        let token = Path::new("token");
+        files.read(token).and_then(|bytes| token_of(&bytes)).map_err(|why| format!("token: {why}"))?;
+        let trust = files.read(Path::new("ca.crt")).and_then(|pem| Trust::from_pem(&pem)).map_err(|why| format!("ca.crt: {why}"))?;
         let at = Kubeconfig::of_server(&format!("https://{host}:{port}"), trust)?;
-        Ok(Kubeconfig { credentials: Credentials::TokenFile(token), ..at })
+        Ok(Kubeconfig { credentials: Credentials::token_file(files.resolve(token), None), ..at })
     }
 
     /// The same server, where we are nobody.
     #[must_use]
     pub fn as_nobody(self) -> Kubeconfig {
-        Kubeconfig { certificate: None, credentials: Credentials::None, ..self }
+        Kubeconfig { certificate: None, credentials: Credentials::None, impersonation: Vec::new(), ..self }
     }
 
     /// The same server, where we show this certificate (PEM) and nothing else.
@@ -157,7 +150,7 @@ impl Kubeconfig {
     /// # Errors
     /// What is wrong with the certificate or its key.
     pub fn showing(self, chain: &[u8], key: &[u8]) -> Result<Kubeconfig, String> {
-        Ok(Kubeconfig { certificate: Some(certificate(chain, key)?), credentials: Credentials::None, ..self })
+        Ok(Kubeconfig { certificate: Some(Arc::new(certificate(chain, key)?)), ..self.as_nobody() })
     }
 
     /// Whether we are somebody there.
@@ -166,32 +159,12 @@ impl Kubeconfig {
         self.certificate.is_some() || !matches!(self.credentials, Credentials::None)
     }
 
-    /// What is sent as `Authorization`.
+    /// What is sent to say who we are.
     #[must_use]
     pub fn authorization(&self) -> Authorization {
-        Authorization::of(self.credentials.clone())
-    }
-
-    /// Of the tree of a file in this directory.
-    fn from_tree(tree: Value, directory: &Path) -> Result<Kubeconfig, String> {
-        let file: File = typed(tree)?;
-        let (name, context) = file.context()?;
-        let missing = |what: &str| format!("{what} was not specified for context {}", quoted(name));
-        let of = |all: &[Named], member: &str, what: &str, wanted: &str| {
-            let named = all.iter().find(|named| named.name == wanted);
-            let named = named.ok_or_else(|| format!("{what} {} was not found for context {}", quoted(wanted), quoted(name)))?;
-            Ok::<Value, String>(named.rest.get(member).cloned().unwrap_or_default())
-        };
-        if context.user.is_empty() {
-            return Err(missing("user"));
-        }
-        if context.cluster.is_empty() {
-            return Err(missing("cluster"));
-        }
-        let user: User = typed(of(&file.users, "user", "user", &context.user)?)?;
-        let cluster: Cluster = typed(of(&file.clusters, "cluster", "cluster", &context.cluster)?)?;
-        let (credentials, certificate) = user.identity(&context.user, directory)?;
-        cluster.kubeconfig(&context.cluster, credentials, certificate, directory)
+        let proxy = self.proxy.as_ref().filter(|proxy| proxy.forwards(&self.url("")));
+        let proxy = proxy.and_then(|proxy| proxy.authorization());
+        Authorization::of(self.credentials.clone()).acting_as(self.impersonation.clone()).through(proxy)
     }
 
     /// `http(s)://host[:port][/path]`, without a slash at its end.
@@ -205,298 +178,175 @@ impl Kubeconfig {
     pub fn url(&self, path: &str) -> Uri {
         format!("{}{path}", self.server).parse().expect("the server's URL was checked, and our paths have only characters of URLs")
     }
-}
 
-impl File {
-    fn context(&self) -> Result<(&str, Context), String> {
-        let named = match (self.current_context.as_str(), &self.contexts[..]) {
-            ("", [only]) => only,
-            ("", []) => return Err("no configuration has been provided: there is no context".to_owned()),
-            ("", _) => return Err("current-context is not set, and there are several contexts".to_owned()),
-            (current, all) => {
-                all.iter().find(|named| named.name == current).ok_or_else(|| format!("context {} does not exist", quoted(current)))?
-            }
+    /// Of what was chosen in a file.
+    fn of_chosen(chosen: Chosen, files: &dyn Files, before: Option<&Kubeconfig>) -> Result<Kubeconfig, String> {
+        rules::check(&chosen, files)?;
+        let Chosen { cluster, user, user_name, mut warnings, .. } = chosen;
+        let server = Server::read(&cluster.server).map_err(|why| format!("server {}: {why}", quoted(&cluster.server)))?;
+        let proxy = Proxy::read(&cluster.proxy_url)?.map(Arc::new);
+        let impersonation = user.impersonation()?;
+        let mut of_server = Kubeconfig {
+            server: server.url,
+            trust: Trust::System,
+            server_name: None,
+            certificate: None,
+            credentials: Credentials::None,
+            impersonation,
+            proxy,
         };
-        Ok((&named.name, typed(named.rest.get("context").cloned().unwrap_or_default())?))
+        if server.is_https {
+            of_server.trust = cluster.trust(files)?;
+            of_server.server_name = cluster.server_name()?;
+            of_server.certificate = user.certificate(files)?.map(Arc::new);
+            of_server.credentials = user.credentials(&user_name, files)?;
+            let plugin = exec::plugin(&user_name, &user, &cluster, files)?;
+            if let Some(plugin) = plugin.filter(|_| !of_server.has_identity() && server.user.is_none()) {
+                of_server.credentials = Credentials::plugin(plugin, before.map(|before| &before.credentials));
+            }
+        } else if user.has_credentials() || cluster.has_trust() {
+            warnings.push("the server is not https: authorities and credentials are not used (as in client-go)".to_owned());
+        }
+        if let Some((name, password)) = &server.user {
+            of_server.credentials = Credentials::basic(name, password)?;
+        }
+        for warning in warnings {
+            tracing::warn!(kubeconfig = %files.kubeconfig_file().display(), server = of_server.server, "{warning}");
+        }
+        Ok(of_server)
     }
 }
 
 impl Cluster {
-    fn kubeconfig(
-        &self,
-        name: &str,
-        credentials: Credentials,
-        certificate: Option<Certificate>,
-        directory: &Path,
-    ) -> Result<Kubeconfig, String> {
-        if self.server.is_empty() {
-            return Err(format!("no server found for cluster {}", quoted(name)));
-        }
-        if !self.proxy_url.is_empty() {
-            return Err(format!("proxy-url of cluster {}: proxies are not supported", quoted(name)));
-        }
-        if !self.certificate_authority.is_empty() && !self.certificate_authority_data.is_empty() {
-            return Err(format!("certificate-authority-data and certificate-authority are both specified for {name}"));
-        }
-        let authorities = either("certificate-authority", &self.certificate_authority, &self.certificate_authority_data, directory)?;
-        let trust = match (authorities, self.insecure_skip_tls_verify) {
-            (Some(_), true) => return Err("specifying a root certificates file with the insecure flag is not allowed".to_owned()),
-            (Some(pem), false) => Trust::from_pem(&pem).map_err(|why| format!("certificate-authority: {why}"))?,
-            (None, true) => Trust::Anyone,
-            (None, false) => Trust::System,
-        };
-        let server_name = match self.tls_server_name.as_str() {
-            "" => None,
-            name => Some(ServerName::try_from(name.to_owned()).map_err(|_| format!("tls-server-name {}: not a name", quoted(name)))?),
-        };
-        let has_tls = trust != Trust::System || certificate.is_some();
-        let server = server_url(&self.server, has_tls).map_err(|why| format!("server {}: {why}", quoted(&self.server)))?;
-        Ok(Kubeconfig { server, trust, server_name, certificate, credentials })
+    fn has_trust(&self) -> bool {
+        !self.certificate_authority.is_empty() || !self.certificate_authority_data.is_empty() || self.insecure_skip_tls_verify
     }
-}
 
-/// The URL without query, fragment and last slash. Without a scheme it is `https` when something is said of TLS, as in client-go.
-fn server_url(text: &str, has_tls: bool) -> Result<String, String> {
-    let scheme = if has_tls { "https" } else { "http" };
-    let whole = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
-    let url = go::url::parse(&whole)?;
-    if !matches!(url.scheme.as_str(), "http" | "https") {
-        return Err("the scheme must be http or https".to_owned());
+    /// The bytes of its authorities, where it has any.
+    fn authorities(&self, files: &dyn Files) -> Result<Option<Vec<u8>>, String> {
+        either("certificate-authority", &self.certificate_authority, &self.certificate_authority_data, files)
     }
-    if url.host.is_empty() || url.user.is_some() {
-        return Err("not http(s)://host[:port][/path]".to_owned());
+
+    fn trust(&self, files: &dyn Files) -> Result<Trust, String> {
+        match (self.authorities(files)?, self.insecure_skip_tls_verify) {
+            (Some(_), true) => Err("specifying a root certificates file with the insecure flag is not allowed".to_owned()),
+            (Some(pem), false) => Trust::from_pem(&pem).map_err(|why| match self.certificate_authority.as_str() {
+                "" => format!("certificate-authority-data: {why}"),
+                file => format!("certificate-authority {}: {why}", files.resolve(Path::new(file)).display()),
+            }),
+            (None, true) => Ok(Trust::Anyone),
+            (None, false) => Ok(Trust::System),
+        }
     }
-    let end = whole.find(['?', '#']).unwrap_or(whole.len());
-    let server = whole[..end].trim_end_matches('/').to_owned();
-    let uri: Uri = server.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
-    if uri.host().is_none() { Err("it has no host".to_owned()) } else { Ok(server) }
+
+    fn server_name(&self) -> Result<Option<ServerName<'static>>, String> {
+        let name = self.tls_server_name.as_str();
+        let name = (!name.is_empty()).then(|| ServerName::try_from(name.to_owned()));
+        name.transpose().map_err(|_| format!("tls-server-name {}: not a name", quoted(&self.tls_server_name)))
+    }
 }
 
 impl User {
-    fn identity(&self, name: &str, directory: &Path) -> Result<(Credentials, Option<Certificate>), String> {
-        let unsupported = [
-            (self.exec.is_some(), "exec", "credential plugins are not supported; name a token or a certificate"),
-            (self.auth_provider.is_some(), "auth-provider", "auth providers are not supported; name a token or a certificate"),
-            (!self.impersonate.is_empty(), "as", "impersonation is not supported"),
-        ];
-        if let Some((_, member, why)) = unsupported.iter().find(|(is_there, ..)| *is_there) {
-            return Err(format!("{member} of user {}: {why}", quoted(name)));
+    /// Whether something says who we are.
+    fn has_credentials(&self) -> bool {
+        let texts = [&self.client_certificate, &self.token, &self.token_file, &self.username];
+        let has_text = texts.iter().any(|text| !text.is_empty());
+        has_text || !self.client_certificate_data.is_empty() || self.exec.is_some() || self.auth_provider.is_some()
+    }
+
+    fn credentials(&self, name: &str, files: &dyn Files) -> Result<Credentials, String> {
+        if let Some(provider) = &self.auth_provider {
+            return Err(format!("auth-provider {} of user {}: {}", quoted(provider), quoted(name), way_out(provider)));
         }
-        let has_password = !self.username.is_empty() || !self.password.is_empty();
-        if !self.token.is_empty() && has_password {
-            return Err(format!("more than one authentication method found for {name}; found [token basicAuth], only one is allowed"));
+        let has_token = !self.token.is_empty() || !self.token_file.is_empty();
+        if has_token && !self.username.is_empty() {
+            return Err("username/password or bearer token may be set, but not both".to_owned());
         }
-        let credentials = if !self.token_file.is_empty() {
-            let path = directory.join(&self.token_file);
+        if !self.token_file.is_empty() {
+            let path = Path::new(&self.token_file);
             // It is read again later; here it is seen whether it can be.
-            bytes_of(&path).and_then(|bytes| token_of(&bytes)).map_err(|why| format!("tokenFile {}: {why}", path.display()))?;
-            Credentials::TokenFile(path)
-        } else if !self.token.is_empty() {
-            Credentials::token(&self.token)?
-        } else if has_password {
-            Credentials::basic(&self.username, &self.password)?
-        } else {
-            Credentials::None
-        };
-        let both = |file: &str, data: &str| !file.is_empty() && !data.is_empty();
-        if both(&self.client_certificate, &self.client_certificate_data) || both(&self.client_key, &self.client_key_data) {
-            return Err(format!("client-certificate or client-key and its data are both specified for {name}"));
-        }
-        let chain = either("client-certificate", &self.client_certificate, &self.client_certificate_data, directory)?;
-        let key = either("client-key", &self.client_key, &self.client_key_data, directory)?;
-        let certificate = match (chain, key) {
-            (None, _) => None,
-            (Some(_), None) => {
-                return Err(format!(
-                    "client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
-                ));
+            let read = files.read(path).and_then(|bytes| token_of(&bytes));
+            match read {
+                Err(why) if self.token.is_empty() => return Err(format!("tokenFile {}: {why}", files.resolve(path).display())),
+                Err(_) | Ok(_) => {}
             }
-            (Some(chain), Some(key)) => Some(certificate(&chain, &key).map_err(|why| format!("client-certificate: {why}"))?),
+            return Ok(Credentials::token_file(files.resolve(path), Some(&self.token).filter(|token| !token.is_empty())));
+        }
+        if !self.token.is_empty() {
+            return Credentials::token(&self.token);
+        }
+        // A password alone is nobody's, as in client-go.
+        if self.username.is_empty() { Ok(Credentials::None) } else { Credentials::basic(&self.username, &self.password) }
+    }
+
+    fn certificate(&self, files: &dyn Files) -> Result<Option<Certificate>, String> {
+        let Some(chain) = either("client-certificate", &self.client_certificate, &self.client_certificate_data, files)? else {
+            return Ok(None);
         };
-        Ok((credentials, certificate))
+        let key = either("client-key", &self.client_key, &self.client_key_data, files)?.unwrap_or_default();
+        let pair = certificate(&chain, &key).and_then(|pair| settings(&Trust::Anyone, Some(&pair)).map(|_| pair));
+        pair.map(Some).map_err(|why| format!("client-certificate: {why}"))
+    }
+
+    /// Headers that name whom we act as.
+    fn impersonation(&self) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        if self.impersonate.is_empty() {
+            return Ok(Vec::new());
+        }
+        let value = |member: &str, text: &str| {
+            HeaderValue::from_str(text).map_err(|_| format!("{member} {}: it has characters that no header may have", quoted(text)))
+        };
+        let mut headers = vec![(HeaderName::from_static("impersonate-user"), value("as", &self.impersonate)?)];
+        if !self.impersonate_uid.is_empty() {
+            headers.push((HeaderName::from_static("impersonate-uid"), value("as-uid", &self.impersonate_uid)?));
+        }
+        for group in &self.impersonate_groups {
+            headers.push((HeaderName::from_static("impersonate-group"), value("as-groups", group)?));
+        }
+        for (key, values) in &self.impersonate_extra {
+            let name = format!("impersonate-extra-{}", utf8_percent_encode(key, &HEADER_TOKEN));
+            let name = HeaderName::try_from(name).map_err(|_| format!("as-user-extra {}: not the name of a header", quoted(key)))?;
+            for text in values {
+                headers.push((name.clone(), value("as-user-extra", text)?));
+            }
+        }
+        Ok(headers)
     }
 }
 
-/// The bytes of a file, or those that stand in the kubeconfig itself.
-fn either(member: &str, file: &str, data: &str, directory: &Path) -> Result<Option<Vec<u8>>, String> {
+/// A text in UTF-16, which begins with its mark, as UTF-8; others as they are.
+fn utf8(text: Vec<u8>) -> Vec<u8> {
+    let unit: fn([u8; 2]) -> u16 = match text.get(..2) {
+        Some([0xff, 0xfe]) => u16::from_le_bytes,
+        Some([0xfe, 0xff]) => u16::from_be_bytes,
+        _ => return text,
+    };
+    let units: Vec<u16> = text[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+    String::from_utf16(&units).map_or(text, String::into_bytes)
+}
+
+/// What to use instead of an auth provider, which Kubernetes' clients have no longer.
+fn way_out(provider: &str) -> &'static str {
+    match provider {
+        "gcp" => {
+            "it is gone from Kubernetes' clients; use exec with gke-gcloud-auth-plugin (`gcloud container clusters get-credentials` writes it)"
+        }
+        "azure" => "it is gone from Kubernetes' clients; use exec with kubelogin (`kubelogin convert-kubeconfig` writes it)",
+        "oidc" => {
+            "auth providers are not supported; use exec with a plugin such as kubelogin (`kubectl oidc-login`), a tokenFile, or a client certificate"
+        }
+        _ => "auth providers are not supported; use exec with a credential plugin, a token or tokenFile, or a client certificate",
+    }
+}
+
+/// The bytes that stand in the kubeconfig itself, or those of a file.
+fn either(member: &str, file: &str, data: &[u8], files: &dyn Files) -> Result<Option<Vec<u8>>, String> {
     match (file, data) {
-        ("", "") => Ok(None),
-        ("", data) => BASE64_STANDARD.decode(data).map(Some).map_err(|error| format!("{member}-data: {error}")),
-        (file, _) => {
-            let path = directory.join(file);
-            bytes_of(&path).map(Some).map_err(|why| format!("{member} {}: {why}", path.display()))
+        ("", []) => Ok(None),
+        (file, []) => {
+            let path = Path::new(file);
+            files.read(path).map(Some).map_err(|why| format!("{member} {}: {why}", files.resolve(path).display()))
         }
-    }
-}
-
-fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
-    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > FILE_BYTES_MAX {
-        return Err(format!("more than {FILE_BYTES_MAX} bytes"));
-    }
-    fs::read(path).map_err(|error| error.to_string())
-}
-
-/// Null is as if nothing were there, as in Go.
-fn typed<T: for<'de> Deserialize<'de> + Default>(value: Value) -> Result<T, String> {
-    match without_nulls(value) {
-        Value::Null => Ok(T::default()),
-        value => serde_json::from_value(value).map_err(|error| error.to_string()),
-    }
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            members.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, without_nulls(value))).collect()
-        }
-        other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const FILE: &str = "
-apiVersion: v1
-kind: Config
-clusters:
-- name: there
-  cluster:
-    server: https://localhost:8443/authenticate/
-    certificate-authority: ca.pem
-- name: other
-  cluster: {server: 'localhost:1'}
-users:
-- name: we
-  user: {tokenFile: token}
-- name: other
-contexts:
-- name: one
-  context: {cluster: there, user: we, namespace: x}
-- name: two
-  context: {cluster: other, user: other}
-current-context: one
-";
-
-    /// Reads a file beside which there are a bundle, a key and a token.
-    fn read(change: impl Fn(String) -> String) -> Result<Kubeconfig, String> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a valid name");
-        let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        for (name, text) in [("ca.pem", pem.as_str()), ("key.pem", &key), ("token", " secret\n"), ("empty", "\n")] {
-            fs::write(directory.path().join(name), text).expect("written");
-        }
-        let path = directory.path().join("config");
-        let text =
-            change(FILE.to_owned()).replace("CA-DATA", &BASE64_STANDARD.encode(&pem)).replace("KEY-DATA", &BASE64_STANDARD.encode(&key));
-        fs::write(&path, text).expect("written");
-        let read = Kubeconfig::read("--a-flag", &path);
-        read.map_err(|error| error.to_string().replace(&directory.path().display().to_string(), "DIR"))
-    }
-
-    fn wrong(from: &str, to: &str) -> String {
-        assert!(FILE.contains(from), "{from}");
-        let error = read(|file| file.replace(from, to)).expect_err(to);
-        error.strip_prefix("--a-flag DIR/config: ").expect("the flag and the file").to_owned()
-    }
-
-    #[test]
-    fn the_current_context_says_where_and_who() {
-        let config = read(|file| file).expect("good");
-        assert_eq!(config.url("").to_string(), "https://localhost:8443/authenticate");
-        assert_eq!(config.url("/apis?a=b").to_string(), "https://localhost:8443/authenticate/apis?a=b");
-        assert!(matches!(&config.credentials, Credentials::TokenFile(path) if path.ends_with("token")), "{:?}", config.credentials);
-        assert!(matches!(config.trust, Trust::Authorities(all) if all.len() == 1));
-        let two = read(|file| file.replace("current-context: one", "current-context: two")).expect("good");
-        assert_eq!((two.url("/").to_string().as_str(), two.trust), ("http://localhost:1/", Trust::System));
-        let secure = read(|file| {
-            file.replace("current-context: one", "current-context: two")
-                .replace("'localhost:1'", "'localhost:1', certificate-authority-data: CA-DATA")
-        });
-        assert_eq!(secure.expect("good").url("").to_string(), "https://localhost:1/");
-    }
-
-    #[test]
-    fn users_have_tokens_certificates_or_passwords() {
-        let user = |user: &'static str| read(move |file| file.replace("{tokenFile: token}", user));
-        let data = user("{client-certificate-data: CA-DATA, client-key-data: KEY-DATA}").expect("good");
-        assert!(data.certificate.is_some() && matches!(data.credentials, Credentials::None));
-        assert!(user("{client-certificate: ca.pem, client-key: key.pem}").expect("good").certificate.is_some());
-        let Credentials::Fixed(value) = user("{username: a, password: b}").expect("good").credentials else { panic!("a header") };
-        assert_eq!(value, "Basic YTpi");
-        assert!(matches!(user("{token: abc}").expect("good").credentials, Credentials::Fixed(value) if value == "Bearer abc"));
-        let named =
-            read(|file| file.replace("certificate-authority: ca.pem", "insecure-skip-tls-verify: true\n    tls-server-name: example.com"));
-        let named = named.expect("good");
-        assert!(named.trust == Trust::Anyone && named.server_name == ServerName::try_from("example.com").ok());
-    }
-
-    #[test]
-    fn a_pod_is_its_service_account() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let of = |host: &'static str| {
-            let variable = move |name: &str| Some(if name.ends_with("HOST") { host } else { "443" }.to_owned());
-            Kubeconfig::in_cluster(directory.path(), variable)
-        };
-        assert!(of("10.0.0.1").expect_err("no token").starts_with("token: "));
-        fs::write(directory.path().join("token"), "secret").expect("written");
-        assert!(of("10.0.0.1").expect_err("no authority").starts_with("ca.crt: "));
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a valid name");
-        fs::write(directory.path().join("ca.crt"), made.cert.pem()).expect("written");
-        assert_eq!(Kubeconfig::file(directory.path()), directory.path().join("ca.crt"));
-        assert_eq!(Kubeconfig::file(&directory.path().join("token")), directory.path().join("token"));
-        let config = of("fd00::1").expect("good");
-        assert_eq!((config.server(), config.has_identity()), ("https://[fd00::1]:443", true));
-        assert!(matches!(&config.credentials, Credentials::TokenFile(path) if path.ends_with("token")));
-        let nobody = config.as_nobody();
-        assert!(!nobody.has_identity() && nobody.server() == "https://[fd00::1]:443");
-        assert!(of("").expect_err("no pod").contains("KUBERNETES_SERVICE_HOST"));
-    }
-
-    #[test]
-    fn what_cannot_be_used_is_refused_in_one_line() {
-        assert_eq!(wrong("current-context: one", "current-context: three"), "context \"three\" does not exist");
-        assert_eq!(wrong("current-context: one", "{}"), "yaml: line 21: simple key expect ':'");
-        assert_eq!(wrong("current-context: one", ""), "current-context is not set, and there are several contexts");
-        assert_eq!(wrong(FILE, ""), "no configuration has been provided: there is no context");
-        assert_eq!(wrong("cluster: there, ", ""), "cluster was not specified for context \"one\"");
-        assert_eq!(wrong("user: we,", "user: nobody,"), "user \"nobody\" was not found for context \"one\"");
-        assert_eq!(wrong("    server: https://localhost:8443/authenticate/\n", ""), "no server found for cluster \"there\"");
-        assert_eq!(wrong("https://", "ftp://"), "server \"ftp://localhost:8443/authenticate/\": the scheme must be http or https");
-        assert_eq!(
-            wrong("certificate-authority: ca.pem", "proxy-url: http://p"),
-            "proxy-url of cluster \"there\": proxies are not supported"
-        );
-        assert_eq!(wrong("ca.pem", "none.pem"), "certificate-authority DIR/none.pem: No such file or directory (os error 2)");
-        assert_eq!(wrong("ca.pem", "token"), "certificate-authority: unable to parse bytes as PEM block");
-        assert_eq!(wrong("tokenFile: token", "tokenFile: empty"), "tokenFile DIR/empty: read empty token");
-        let user = |user| wrong("{tokenFile: token}", user);
-        assert!(user("{exec: {command: x}}").starts_with("exec of user \"we\": credential plugins are not supported"));
-        assert!(user("{auth-provider: {name: x}}").starts_with("auth-provider of user \"we\": "));
-        assert_eq!(user("{as: root}"), "as of user \"we\": impersonation is not supported");
-        assert!(user("{token: a, username: b}").starts_with("more than one authentication method found for we"));
-        assert!(user("{client-certificate: ca.pem}").starts_with("client-key-data or client-key must be specified for we"));
-        assert!(user("{token: [a]}").contains("invalid type"));
-        let both = wrong("certificate-authority: ca.pem", "certificate-authority: ca.pem\n    insecure-skip-tls-verify: true");
-        assert_eq!(both, "specifying a root certificates file with the insecure flag is not allowed");
-        let gone = Kubeconfig::read("--a-flag", Path::new("nowhere")).expect_err("no file").to_string();
-        assert_eq!(gone, "--a-flag nowhere: No such file or directory (os error 2)");
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics(server in ".{0,30}", text in "[ -~\n]{0,200}") {
-            if let Ok(good) = server_url(&server, true) {
-                let uri: Uri = format!("{good}/a?b=c").parse().expect("it was checked");
-                prop_assert!(uri.host().is_some());
-            }
-            if let Ok(document) = reader::parse(text.as_bytes()) {
-                let _ = Kubeconfig::from_tree(document.value, Path::new(""));
-            }
-        }
+        (_, data) => Ok(Some(data.to_vec())),
     }
 }

@@ -8,11 +8,11 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use http::Uri;
 use parking_lot::Mutex;
-use reload::{FileError, Named, Reload, Reloaded};
+use reload::{FileError, FileRead, Named, Origin, Reload, Reloaded};
 use tokio::sync::watch;
 
 use super::connector::Versions;
-use super::kubeconfig::{Kubeconfig, KubeconfigError};
+use super::kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigFiles};
 
 const NAMES_NOBODY: &str = "it names nobody: its user has no token, no certificate and no password";
 
@@ -31,19 +31,11 @@ impl Login {
     /// # Errors
     /// One line with the flag, the file and what is wrong with it.
     pub fn read(flag: &'static str, path: &Path) -> Result<Arc<Login>, KubeconfigError> {
-        // The files are read once more below, so that the error is that of the path that was given.
-        Kubeconfig::read(flag, path).and_then(|read| fits(&read).map_err(|what| KubeconfigError { flag, path: path.to_owned(), what }))?;
-        let files = vec![Named { flag, path: Kubeconfig::file(path) }];
-        let (again, must_name) = (path.to_owned(), Arc::<AtomicBool>::default());
-        let kubeconfig = Reloaded::load(files, {
-            let must_name = must_name.clone();
-            move |_| {
-                let read = Kubeconfig::read(flag, &again).map_err(|error| (0, error.what))?;
-                fits(&read).map_err(|what| (0, what))?;
-                if must_name.load(Ordering::Relaxed) { named(read).map_err(|what| (0, what)) } else { Ok(read) }
-            }
-        });
-        let kubeconfig = kubeconfig.map_err(|error| KubeconfigError { flag, path: path.to_owned(), what: error.to_string() })?;
+        let files = vec![Named { flag, path: path.to_owned() }];
+        let must_name = Arc::<AtomicBool>::default();
+        let origin = Checked { files: KubeconfigFiles::of(flag, path), file: files[0].clone(), must_name: must_name.clone() };
+        let kubeconfig = Reloaded::load_from(files, origin);
+        let kubeconfig = kubeconfig.map_err(|error| KubeconfigError { flag, path: path.to_owned(), what: error.what().to_owned() })?;
         Ok(Arc::new(Login { kubeconfig, must_name, changed: watch::Sender::new(0) }))
     }
 
@@ -105,6 +97,25 @@ impl Reload for Login {
 
     fn files(&self) -> &[Named] {
         self.kubeconfig.files()
+    }
+}
+
+/// The files of a login, of which connections can be made.
+struct Checked {
+    files: KubeconfigFiles,
+    file: Named,
+    must_name: Arc<AtomicBool>,
+}
+
+impl Origin<Kubeconfig> for Checked {
+    fn read(&self) -> Option<Vec<FileRead>> {
+        self.files.read()
+    }
+
+    fn value(&self, contents: Vec<FileRead>, before: Option<&Kubeconfig>) -> Result<Kubeconfig, FileError> {
+        let read = self.files.value(contents, before)?;
+        let checked = fits(&read).and_then(|()| if self.must_name.load(Ordering::Relaxed) { named(read) } else { Ok(read) });
+        checked.map_err(|what| FileError::new(self.file.clone(), what))
     }
 }
 

@@ -180,3 +180,48 @@ async fn a_token_file_is_read_again() {
         server.asked().iter().map(|asked| asked.headers["authorization"].to_str().expect("a text").to_owned()).collect();
     assert_eq!(sent, ["Bearer one", "Bearer one", "Bearer two"]);
 }
+
+/// A kubeconfig for a server, whose user has a plugin that is a shell script in this directory.
+fn with_plugin(server: &Server, directory: &std::path::Path, script: &str) -> Kubeconfig {
+    use std::os::unix::fs::PermissionsExt;
+    let plugin = directory.join("plugin");
+    std::fs::write(directory.join("new"), format!("#!/bin/sh\ncd {}\n{script}\n", directory.display())).expect("written");
+    std::fs::set_permissions(directory.join("new"), std::fs::Permissions::from_mode(0o755)).expect("permissions");
+    std::fs::rename(directory.join("new"), plugin).expect("renamed");
+    let exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never}";
+    let path = directory.join("config");
+    std::fs::write(&path, server.kubeconfig("").replace("token: secret", exec)).expect("written");
+    Kubeconfig::read("--flag", &path).expect("a kubeconfig")
+}
+
+#[tokio::test]
+async fn a_request_is_sent_again_with_what_a_plugin_issues_then() {
+    let server = Server::start(|asked| match asked.headers.get("authorization").map(|value| value.as_bytes()) {
+        Some(b"Bearer 2") => Reaction::json(&json!({})),
+        _ => Reaction::Answer(401, "text/plain", Bytes::new()),
+    });
+    let server = server.await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let says = r#"echo run >> runs
+printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}' $(($(wc -l < runs)))"#;
+    let config = with_plugin(&server, directory.path(), says);
+    assert!(config.has_identity());
+    let client = Client::of(&config, LIMITS).expect("a client");
+    let answer = client.post(&config.url("/a"), Bytes::from_static(b"{}")).await.expect("an answer");
+    let asked = server.asked();
+    assert_eq!((answer.status.as_u16(), asked.len()), (200, 2));
+    assert!(asked.iter().all(|asked| &asked.body[..] == b"{}"));
+    assert_eq!(client.get(&config.url("/a")).await.map(|answer| answer.status.as_u16()), Ok(200));
+    assert_eq!(std::fs::read_to_string(directory.path().join("runs")).expect("runs").lines().count(), 2);
+}
+
+#[tokio::test]
+async fn a_plugin_that_fails_is_why_nothing_is_asked() {
+    let server = Server::start(|_| Reaction::json(&json!({}))).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = with_plugin(&server, directory.path(), "exit 7");
+    let why = Client::of(&config, LIMITS).expect("a client").get(&config.url("/a")).await;
+    let wanted = format!("getting credentials: exec: executable {} failed with exit code 7", directory.path().join("plugin").display());
+    assert_eq!(why.map(drop), Err(CallError::Credentials(wanted)));
+    assert!(server.asked().is_empty());
+}

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,15 +33,71 @@ pub struct FileError {
     what: String,
 }
 
+impl FileError {
+    /// Returns the error of a file, with what is wrong with it.
+    #[must_use]
+    pub fn new(file: Named, what: String) -> FileError {
+        FileError { file, what }
+    }
+
+    /// Returns what is wrong, without the flag and the file.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+}
+
 /// What is wrong with the contents, and with which file: its number.
 pub type Wrong = (usize, String);
 
-type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + Sync>;
+/// What was in a file when it was read, or why it could not be read.
+#[derive(Debug)]
+pub struct FileRead {
+    /// The file.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub content: io::Result<Vec<u8>>,
+}
+
+impl FileRead {
+    /// Reads a file.
+    #[must_use]
+    pub fn of(path: &Path) -> FileRead {
+        let read = || {
+            let mut bytes = Vec::new();
+            File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+            if bytes.len() as u64 > FILE_BYTES_MAX {
+                return Err(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes")));
+            }
+            Ok(bytes)
+        };
+        FileRead { path: path.to_owned(), content: read() }
+    }
+}
+
+/// Where a value comes from: files that may name others.
+pub trait Origin<T>: Send + Sync {
+    /// Reads all files that the value is made of now; none when they cannot be read twice.
+    fn read(&self) -> Option<Vec<FileRead>>;
+
+    /// Makes the value of what was read, and of the value before.
+    ///
+    /// # Errors
+    /// A file could not be read, or is wrong.
+    fn value(&self, contents: Vec<FileRead>, before: Option<&T>) -> Result<T, FileError>;
+}
+
+/// Files that flags name, all of them.
+struct Flagged<T, P> {
+    files: Vec<Named>,
+    parse: P,
+    value: PhantomData<fn() -> T>,
+}
 
 /// The value of some files.
 pub struct Reloaded<T> {
     files: Vec<Named>,
-    parse: Parse<T>,
+    origin: Option<Box<dyn Origin<T>>>,
     value: ArcSwap<T>,
     generation: AtomicU64,
     seen: Mutex<Seen>,
@@ -74,13 +131,24 @@ impl<T> Reloaded<T> {
     ///
     /// # Errors
     /// One of them cannot be read, or makes no sense.
-    pub fn load(files: Vec<Named>, parse: impl Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + Sync + 'static) -> Result<Self, FileError> {
-        let contents = read(&files);
+    pub fn load(files: Vec<Named>, parse: impl Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + Sync + 'static) -> Result<Self, FileError>
+    where
+        T: 'static,
+    {
+        Self::load_from(files.clone(), Flagged { files, parse, value: PhantomData })
+    }
+
+    /// Makes the value of an origin for the first time. `files` are those that flags name.
+    ///
+    /// # Errors
+    /// One of its files cannot be read, or makes no sense.
+    pub fn load_from(files: Vec<Named>, origin: impl Origin<T> + 'static) -> Result<Self, FileError> {
+        let contents = origin.read().unwrap_or_default();
         let seen = fingerprint(&contents);
-        let value = value(&files, contents, &parse)?;
+        let value = origin.value(contents, None)?;
         Ok(Self {
             files,
-            parse: Box::new(parse),
+            origin: Some(Box::new(origin)),
             value: ArcSwap::from_pointee(value),
             generation: AtomicU64::new(0),
             seen: Mutex::new(Seen { last: seen, judged: seen }),
@@ -93,7 +161,7 @@ impl<T> Reloaded<T> {
         let seen = fingerprint(&[]);
         Self {
             files: Vec::new(),
-            parse: Box::new(|_| Err((0, "there is no file".to_owned()))),
+            origin: None,
             value: ArcSwap::from_pointee(value),
             generation: AtomicU64::new(0),
             seen: Mutex::new(Seen { last: seen, judged: seen }),
@@ -113,7 +181,8 @@ impl<T> Reloaded<T> {
 
 impl<T> Reload for Reloaded<T> {
     fn look(&self) -> Result<bool, FileError> {
-        let contents = read(&self.files);
+        let Some(origin) = &self.origin else { return Ok(false) };
+        let Some(contents) = origin.read() else { return Ok(false) };
         let found = fingerprint(&contents);
         let mut seen = self.seen.lock();
         let is_at_rest = found == seen.last;
@@ -122,7 +191,7 @@ impl<T> Reload for Reloaded<T> {
             return Ok(false);
         }
         seen.judged = found;
-        self.value.store(Arc::new(value(&self.files, contents, &self.parse)?));
+        self.value.store(Arc::new(origin.value(contents, Some(&self.value.load()))?));
         self.generation.fetch_add(1, Ordering::Release);
         Ok(true)
     }
@@ -138,36 +207,35 @@ impl<T: fmt::Debug> fmt::Debug for Reloaded<T> {
     }
 }
 
-fn read(files: &[Named]) -> Vec<io::Result<Vec<u8>>> {
-    let read_one = |file: &Named| {
+impl<T, P> Origin<T> for Flagged<T, P>
+where
+    P: Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + Sync,
+{
+    fn read(&self) -> Option<Vec<FileRead>> {
+        Some(self.files.iter().map(|file| FileRead::of(&file.path)).collect())
+    }
+
+    fn value(&self, contents: Vec<FileRead>, _before: Option<&T>) -> Result<T, FileError> {
         let mut bytes = Vec::new();
-        File::open(&file.path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes")));
+        for (file, read) in self.files.iter().zip(contents) {
+            bytes.push(read.content.map_err(|error| FileError::new(file.clone(), error.to_string()))?);
         }
-        Ok(bytes)
-    };
-    files.iter().map(read_one).collect()
+        (self.parse)(&bytes).map_err(|(number, what)| FileError::new(self.files[number].clone(), what))
+    }
 }
 
-fn fingerprint(contents: &[io::Result<Vec<u8>>]) -> Fingerprint {
+fn fingerprint(contents: &[FileRead]) -> Fingerprint {
     let mut digest = Sha256::new();
-    for content in contents {
+    for FileRead { path, content } in contents {
+        let path: Fingerprint = Sha256::digest(path.as_os_str().as_encoded_bytes()).into();
         let of_one: Fingerprint = match content {
             Ok(bytes) => Sha256::digest(bytes).into(),
             Err(error) => Sha256::digest(format!("error: {error}")).into(),
         };
+        digest.update(path);
         digest.update(of_one);
     }
     digest.finalize().into()
-}
-
-fn value<T>(files: &[Named], contents: Vec<io::Result<Vec<u8>>>, parse: impl Fn(&[Vec<u8>]) -> Result<T, Wrong>) -> Result<T, FileError> {
-    let mut bytes = Vec::new();
-    for (file, content) in files.iter().zip(contents) {
-        bytes.push(content.map_err(|error| FileError { file: file.clone(), what: error.to_string() })?);
-    }
-    parse(&bytes).map_err(|(number, what)| FileError { file: files[number].clone(), what })
 }
 
 #[cfg(test)]

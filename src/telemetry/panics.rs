@@ -87,7 +87,7 @@ impl<F> Drop for Contained<F> {
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::*;
     use crate::settings::{Log, LogFormat};

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use client::{Authorization, Connector, Kubeconfig, Versions, root_cause};
 use fair::{Leaves, Share, Shares};
-use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode, Uri};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -120,12 +119,12 @@ pub struct Settings {
 pub struct Upstream<B> {
     at: Arc<Kubeconfig>,
     auth_mode: AuthMode,
-    authorization: Authorization,
+    authorization: Arc<Authorization>,
     connections: Mutex<Vec<PooledConnection<B>>>,
     connector: Connector,
     connector_apart: Connector,
     /// For our own questions, with our own credentials.
-    ours: Option<(Connector, Authorization)>,
+    ours: Option<(Connector, Arc<Authorization>)>,
     /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
     single: legacy::Client<Connector, Replay<B>>,
     /// Of the former.
@@ -160,10 +159,11 @@ where
     pub fn new(Settings { at, auth_mode }: Settings) -> Result<Self, String> {
         let shows_nobody = auth_mode == AuthMode::OwnToken;
         let connector = |versions| if shows_nobody { at.connector_of_nobody(versions) } else { at.connector(versions) };
-        let ours = (shows_nobody && at.has_identity()).then(|| Ok::<_, String>((at.connector(Versions::Http1)?, at.authorization())));
+        let ours =
+            (shows_nobody && at.has_identity()).then(|| Ok::<_, String>((at.connector(Versions::Http1)?, Arc::new(at.authorization()))));
         Ok(Self {
             ours: ours.transpose()?,
-            authorization: at.authorization(),
+            authorization: Arc::new(at.authorization()),
             connections: Mutex::default(),
             connector: connector(Versions::All)?,
             connector_apart: connector(Versions::Http1)?,
@@ -234,11 +234,10 @@ where
         }
         let owner = Owner { client: client.name.into(), given_up: Arc::clone(&self.given_up) };
         *request.uri_mut() = self.target(request.uri())?;
-        if self.auth_mode == AuthMode::Impersonation
-            && let Some(ours) = self.authorization.header().await.map_err(UpstreamError::Unreachable)?
-        {
-            request.headers_mut().insert(AUTHORIZATION, ours);
-        }
+        let sent = match self.auth_mode {
+            AuthMode::Impersonation => Some(self.authorization.apply(request.headers_mut()).await.map_err(UpstreamError::Unreachable)?),
+            _ => None,
+        };
         let wants_upgrade = upgrade(request.headers()).is_some();
         let is_apart = wants_upgrade || client.is_nobody;
         let (head, body) = request.into_parts();
@@ -261,6 +260,11 @@ where
             let again = if is_unread && tries < TRIES_MAX { source.again() } else { None };
             request = again.map(with).ok_or(error)?;
         };
+        if let Some(sent) = sent.filter(|_| response.status() == StatusCode::UNAUTHORIZED) {
+            // The body may be gone, so this answer counts; the next request is sent with what comes.
+            let authorization = self.authorization.clone();
+            tokio::spawn(async move { authorization.renew(&sent).await });
+        }
         let has_changed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if has_changed && !wants_upgrade {
             return Err(UpstreamError::Broken("it has changed the protocol without being asked".to_owned()));
@@ -311,11 +315,11 @@ where
     }
 
     /// How a connection for our own questions is made, and what is sent along.
-    pub(crate) async fn ours(&self) -> Result<(Connector, Option<http::HeaderValue>), String> {
+    pub(crate) fn ours(&self) -> (Connector, Option<Arc<Authorization>>) {
         match &self.ours {
-            Some((connector, authorization)) => Ok((connector.clone(), authorization.header().await?)),
-            None if self.auth_mode == AuthMode::Impersonation => Ok((self.connector_apart.clone(), self.authorization.header().await?)),
-            None => Ok((self.connector_apart.clone(), None)),
+            Some((connector, authorization)) => (connector.clone(), Some(authorization.clone())),
+            None if self.auth_mode == AuthMode::Impersonation => (self.connector_apart.clone(), Some(self.authorization.clone())),
+            None => (self.connector_apart.clone(), None),
         }
     }
 

@@ -1,12 +1,12 @@
 //! A visit to upstream: some GETs on a connection of their own, so that a balancer may lead each visit to another server.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use client::{Connector, root_cause};
+use client::{Authorization, Connector, root_cause};
 use futures_util::future::poll_fn;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use http_body::Body as _;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -20,7 +20,7 @@ const BODY_BYTES_MAX: usize = 32 << 20;
 pub struct Visit {
     client: legacy::Client<Connector, String>,
     server: String,
-    ours: Option<HeaderValue>,
+    ours: Option<Arc<Authorization>>,
 }
 
 /// A whole answer.
@@ -42,7 +42,10 @@ where
     /// # Errors
     /// Our credentials cannot be had.
     pub async fn visit(&self) -> Result<Visit, String> {
-        let (connector, ours) = self.ours().await?;
+        let (connector, ours) = self.ours();
+        if let Some(ours) = &ours {
+            ours.apply(&mut HeaderMap::new()).await?;
+        }
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -61,10 +64,14 @@ impl Visit {
         let mut request =
             Request::builder().uri(format!("{}{path}", self.server)).body(String::new()).map_err(|error| error.to_string())?;
         *request.headers_mut() = headers;
-        if let Some(ours) = &self.ours {
-            request.headers_mut().insert(AUTHORIZATION, ours.clone());
-        }
+        let sent = match &self.ours {
+            Some(ours) => Some((ours, ours.apply(request.headers_mut()).await?)),
+            None => None,
+        };
         let (head, mut body) = self.client.request(request).await.map_err(|error| root_cause(&error))?.into_parts();
+        if let Some((ours, sent)) = sent.filter(|_| head.status == StatusCode::UNAUTHORIZED) {
+            ours.renew(&sent).await;
+        }
         let mut whole = Vec::new();
         while let Some(frame) = poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)).await {
             let frame = frame.map_err(|error| root_cause(&error))?;
