@@ -69,7 +69,7 @@ pub struct StoreConfig {
     pub progress_interval: Duration,
     /// What the member list says. Empty when it is only used in-process.
     pub client_urls: Vec<String>,
-    /// Pages kept in memory, in bytes. Default 8 MiB: the trees above the pages of a store of a gigabyte; the system keeps the others, and what is read often is in the watch cache.
+    /// Pages kept in memory, in bytes. Default 32 MiB: the system keeps the others, and what is read often is in the watch cache. A start replays the log, and is slow where that does not fit.
     pub cache_bytes: usize,
     /// Bytes of changes that are kept; when there are more, nothing is put until some are deleted and compacted. Zero: as many as the disk takes.
     pub quota_bytes: u64,
@@ -81,7 +81,7 @@ impl Default for StoreConfig {
             auto_compaction_retention: Duration::ZERO,
             progress_interval: Duration::from_secs(600),
             client_urls: Vec::new(),
-            cache_bytes: 8 << 20,
+            cache_bytes: 32 << 20,
             quota_bytes: 0,
         }
     }

@@ -23,8 +23,8 @@ use super::view::View;
 
 /// Revisions kept in memory for watches …
 const RECENT_COUNT_MAX: usize = 8_192;
-/// … and their bytes: two of the largest requests. Behind it a watch reads the log.
-const RECENT_BYTES_MAX: usize = 4 << 20;
+/// … and their bytes: five of the largest requests. Behind it a watch reads the log.
+const RECENT_BYTES_MAX: usize = 8 << 20;
 
 /// The writer's snapshot: ahead of the published one while a turn lasts.
 pub(super) struct Working {

@@ -64,8 +64,8 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 /// Definitions, and about how many bytes of JSON each has.
 const KINDS: usize = 8;
 const KIND_BYTES: usize = 300 << 10;
-/// What the embedded store may have in memory: 8 MiB of pages and 4 MiB of changes, with one change above that.
-const STORE_BYTES: u64 = (12 << 20) + KIND_BYTES as u64;
+/// What the embedded store may have in memory: 32 MiB of pages and 8 MiB of changes, with one change above that.
+const STORE_BYTES: u64 = (40 << 20) + KIND_BYTES as u64;
 
 /// 28 definitions of real projects took 132 MB, of which 23 were counted: pages of the store were, to 256 MiB, and what was free was not given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
