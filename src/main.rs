@@ -35,7 +35,9 @@ fn main() -> ExitCode {
         Invocation::Aggregate(manifests) => {
             return match app::print_manifests(&manifests) {
                 Ok((text, warnings)) => {
-                    warnings.iter().for_each(|line| drop(say(stderr(), &format!("watchcache: warning: {line}\n"), ExitCode::SUCCESS)));
+                    for line in &warnings {
+                        let _ = say(stderr(), &format!("watchcache: warning: {line}\n"), ExitCode::SUCCESS);
+                    }
                     say(stdout(), &text, ExitCode::SUCCESS)
                 }
                 Err(lines) => say(stderr(), &format!("watchcache: {lines}\n"), ExitCode::FAILURE),

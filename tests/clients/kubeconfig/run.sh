@@ -9,4 +9,4 @@ flags=("$@")
 cargo build --quiet --locked --package watchcache-client --example ask --target-dir "$target"
 mkdir -p "$target/clients"
 (cd tests/clients/go && go build -o "$(cd ../../.. && realpath "$target")/clients/kubeconfig" ./kubeconfig)
-"$target/clients/kubeconfig" "${flags[@]}" "$target/debug/examples/ask"
+"$target/clients/kubeconfig" "${flags[@]}" "$target/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}debug/examples/ask"
