@@ -44,8 +44,13 @@ struct OfPlugin {
     plugin: Arc<Plugin>,
     at: Kubeconfig,
     versions: Versions,
-    /// For the certificate that was issued last.
-    made: Mutex<Option<(Option<Arc<Certificate>>, HttpsConnector<Dialer>)>>,
+    made: Mutex<Option<ForCertificate>>,
+}
+
+/// What makes connections with the certificate that was issued last, or none.
+struct ForCertificate {
+    certificate: Option<Arc<Certificate>>,
+    connector: HttpsConnector<Dialer>,
 }
 
 /// A connection to a server.
@@ -135,13 +140,11 @@ impl OfPlugin {
     async fn connector(&self) -> Result<HttpsConnector<Dialer>, String> {
         let certificate = self.plugin.issued().await.map_err(|why| format!("getting credentials: {why}"))?.certificate.clone();
         let mut made = self.made.lock();
-        if let Some((of, connector)) = &*made
-            && *of == certificate
-        {
-            return Ok(connector.clone());
+        if let Some(made) = made.as_ref().filter(|made| made.certificate == certificate) {
+            return Ok(made.connector.clone());
         }
         let connector = self.at.https(certificate.as_deref(), self.versions)?;
-        *made = Some((certificate, connector.clone()));
+        *made = Some(ForCertificate { certificate, connector: connector.clone() });
         Ok(connector)
     }
 }

@@ -1,7 +1,6 @@
 //! Credential plugins that issue, fail, hang and talk, and token files that change.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use super::child::{ChildError, ChildLimits, run};
 use super::*;
@@ -26,9 +25,7 @@ impl Program {
     fn write(&self, script: &str) {
         let directory = self.directory.path().display();
         let text = format!("#!/bin/sh\ncd {directory}\necho run >> runs\n{script}\n");
-        // Written beside it: a file that is open for writing cannot be run.
         fs::write(self.path("new"), text).expect("written");
-        fs::set_permissions(self.path("new"), fs::Permissions::from_mode(0o755)).expect("permissions");
         fs::rename(self.path("new"), self.path("plugin")).expect("renamed");
     }
 
@@ -39,12 +36,17 @@ impl Program {
     fn spec(&self) -> PluginSpec {
         PluginSpec {
             version: PluginVersion::V1,
-            command: PluginCommand::File(self.path("plugin")),
-            args: vec!["one".to_owned(), "two words".to_owned()],
+            // Whoever forks meanwhile has it open for writing: it cannot be run itself.
+            command: PluginCommand::File(PathBuf::from("/bin/sh")),
+            args: vec![self.path("plugin").display().to_string(), "one".to_owned(), "two words".to_owned()],
             env: vec![("GIVEN".to_owned(), "yes".to_owned()), ("GIVEN".to_owned(), "last".to_owned())],
             install_hint: "get \u{1b}[1mit".to_owned(),
             info: "{}\n".to_owned(),
         }
+    }
+
+    async fn run(&self, limits: ChildLimits) -> Result<super::child::Ended, ChildError> {
+        run(Path::new("/bin/sh"), &[self.path("plugin").display().to_string()], &[], limits).await
     }
 
     fn plugin(&self) -> Arc<Plugin> {
@@ -111,9 +113,8 @@ async fn credentials_that_end_are_issued_again() {
 async fn a_plugin_that_fails_is_tried_again_after_a_pause() {
     let program = Program::new("echo oh >&2; exit 3");
     let plugin = program.plugin();
-    let command = program.path("plugin").display().to_string();
     for _ in 0..3 {
-        assert_eq!(plugin.issued().await.map(drop), Err(format!("exec: executable {command} failed with exit code 3")));
+        assert_eq!(plugin.issued().await.map(drop), Err("exec: executable /bin/sh failed with exit code 3".to_owned()));
     }
     assert_eq!(program.runs(), 1);
     program.write(&says(r#"{"token":"a"}"#));
@@ -156,23 +157,23 @@ async fn gone(id: &str) {
 async fn a_program_is_killed_with_its_children() {
     let limits = |time: u64| ChildLimits { time: Duration::from_millis(time), output_bytes: 1000 };
     let program = Program::new("sleep 1000 & echo $! > child; wait");
-    let ended = run(&program.path("plugin"), &[], &[], limits(500)).await;
+    let ended = program.run(limits(500)).await;
     assert!(matches!(ended, Err(ChildError::TimedOut(_))), "{ended:?}");
     if let Ok(child) = fs::read_to_string(program.path("child")) {
         gone(child.trim()).await;
     }
     for script in ["yes", "yes & exec sleep 1000", "exec 2>&1; yes >&2"] {
         program.write(&format!("echo $$ > child; {script}"));
-        let ended = run(&program.path("plugin"), &[], &[], limits(60_000)).await;
+        let ended = program.run(limits(60_000)).await;
         assert!(matches!(ended, Err(ChildError::TooMuch(1000))), "{script}: {ended:?}");
         gone(fs::read_to_string(program.path("child")).expect("it has begun").trim()).await;
     }
     program.write("yes | head -c 100000 >&2; cat; echo done");
-    let ended = run(&program.path("plugin"), &[], &[], limits(60_000)).await.expect("it ends");
+    let ended = program.run(limits(60_000)).await.expect("it ends");
     assert_eq!((&ended.output[..], ended.error.len()), (&b"done\n"[..], 4 << 10), "it has nothing to read");
     // What it leaves behind does not hold us up.
     program.write("sleep 1000 & echo $! > child; echo done");
-    let ended = run(&program.path("plugin"), &[], &[], limits(60_000)).await.expect("it ends");
+    let ended = program.run(limits(60_000)).await.expect("it ends");
     assert_eq!(ended.output, b"done\n");
     let child = fs::read_to_string(program.path("child")).expect("it has begun");
     let _ = std::process::Command::new("kill").arg(child.trim()).status();

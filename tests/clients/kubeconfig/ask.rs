@@ -1,7 +1,7 @@
 //! Reads paths of kubeconfig files, one a line, asks the server of each one thing, and writes what it answered, or why it was not asked: a line of JSON each.
 //! `tests/clients/go/kubeconfig` compares that with client-go.
 
-use std::io::{BufRead, stdin};
+use std::io::{BufRead, Write, stdin, stdout};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ const LIMITS: Limits = Limits { timeout: Duration::from_secs(10), answer_bytes_m
 async fn main() {
     for path in stdin().lock().lines() {
         let path = path.expect("a path");
-        println!("{}", ask(Path::new(&path)).await.unwrap_or_else(|error| json!({"error": error})));
+        let line = ask(Path::new(&path)).await.unwrap_or_else(|error| json!({"error": error}));
+        writeln!(stdout(), "{line}").expect("somebody reads");
     }
 }
 
