@@ -226,7 +226,7 @@ fn what_cannot_be_used_is_refused_in_one_line() {
     let missing =
         "invalid configuration: unable to read certificate-authority none.pem for there due to No such file or directory (os error 2)";
     assert_eq!(wrong("ca.pem", "none.pem"), missing);
-    assert_eq!(wrong("ca.pem", "token"), "certificate-authority DIR/token: no certificate in it");
+    assert_eq!(wrong("ca.pem", "token"), "certificate-authority DIR/token: unable to parse bytes as PEM block");
     assert_eq!(wrong("tokenFile: token", "tokenFile: empty"), "tokenFile DIR/empty: read empty token");
     assert_eq!(wrong("kind: Config", "kind: Pod").split(':').next(), Some("no kind \"Pod\" is registered for version \"v1\""));
     let both = wrong("certificate-authority: ca.pem", "certificate-authority: ca.pem\n    insecure-skip-tls-verify: true");

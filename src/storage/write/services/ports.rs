@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn protobuf_is_read() {
         let mut value = b"k8s\0\x0a\x15\x0a\x02v1\x12\x0fRangeAllocation\x12\x25".to_vec();
-        let allocation = b"\x0a\x12\x0a\x00\x12\x00\x1a\x00\x22\x00\x2a\x002\x008\x00B\x00\x12\x0b30000-32767\x1a\x02\x02\x01";
+        let allocation = b"\x0a\x10\x0a\x00\x12\x00\x1a\x00\x22\x00\x2a\x002\x008\x00B\x00\x12\x0b30000-32767\x1a\x02\x02\x01";
         *value.last_mut().expect("a length") = u8::try_from(allocation.len()).expect("short");
         value.extend_from_slice(allocation);
         value.extend_from_slice(b"\x1a\x00\x22\x00");
