@@ -13,12 +13,13 @@ mod shared;
 mod stream;
 mod watches;
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::Arc;
 
 use axum::{
     extract::Request,
     response::{IntoResponse, Response},
 };
+use fair::Shares;
 use http::{
     HeaderValue, Method, StatusCode,
     header::{
@@ -41,11 +42,16 @@ const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-p
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// What was shown a moment ago, and who looks.
-#[derive(Default)]
 pub struct Inside {
     answers: SharedAnswers,
-    /// Streams that are open.
-    viewers: Arc<AtomicUsize>,
+    /// Streams that are open, by user.
+    viewers: Arc<Shares>,
+}
+
+impl Default for Inside {
+    fn default() -> Self {
+        Self { answers: SharedAnswers::default(), viewers: stream::places() }
+    }
 }
 
 /// Answers a request for the page or its API.

@@ -1,9 +1,9 @@
 //! A file that is moved aside when it is full, with the names and the rules of kube-apiserver's: `audit.log` becomes `audit-2026-01-02T03-04-05.678.log`.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::mpsc::{SyncSender, sync_channel},
     thread,
@@ -37,7 +37,7 @@ impl RotatingFile {
     pub(crate) fn prepare(path: PathBuf, rotation: Option<Rotation>) -> io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder))?;
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
+        let file = owned::append(&path, owned::PRIVATE)?;
         let open = Open { size: file.metadata()?.len(), file };
         let mill = rotation.filter(|rotation| rotation.backups_max > 0 || rotation.days_max > 0 || rotation.compress);
         let mill = mill.map(|rotation| start_mill(path.clone(), rotation)).transpose()?;
@@ -57,9 +57,9 @@ impl RotatingFile {
         let mode = match fs::metadata(&self.path) {
             Ok(found) => {
                 fs::rename(&self.path, free_backup(&self.path, SystemTime::now()))?;
-                found.permissions().mode()
+                found.permissions().mode() & 0o777
             }
-            Err(_) => 0o600,
+            Err(_) => owned::PRIVATE,
         };
         self.begin(mode)?;
         self.look_after_old_files();
@@ -67,7 +67,7 @@ impl RotatingFile {
     }
 
     fn begin(&mut self, mode: u32) -> io::Result<()> {
-        let file = OpenOptions::new().create(true).append(true).mode(mode).open(&self.path)?;
+        let file = owned::append(&self.path, mode)?;
         self.open = Some(Open { size: file.metadata()?.len(), file });
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Write for RotatingFile {
             }
         }
         if self.open.is_none() {
-            self.begin(0o600)?;
+            self.begin(owned::PRIVATE)?;
         }
         let Some(open) = &mut self.open else { return Err(io::ErrorKind::NotFound.into()) };
         let outcome = open.file.write_all(line);
@@ -189,7 +189,7 @@ fn compress(file: &Path) -> io::Result<()> {
     let written = (|| {
         let mut from = File::open(file)?;
         let mode = from.metadata()?.permissions().mode();
-        let to = OpenOptions::new().create(true).truncate(true).write(true).mode(mode).open(&to)?;
+        let to = owned::replace(&to, mode & 0o777)?;
         let mut gzip = GzEncoder::new(to, Compression::default());
         io::copy(&mut from, &mut gzip)?;
         gzip.finish().map(drop)

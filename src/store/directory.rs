@@ -9,7 +9,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::StoreError;
@@ -32,7 +32,6 @@ const RESTORING: &str = "restoring";
 const VERSION: u64 = 1;
 /// Only the owner: there are Secrets in it.
 const DIR_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 /// A data directory that is ours alone.
 pub(super) struct Directory {
@@ -128,7 +127,7 @@ impl Directory {
 
     /// Makes the file of a database that is to take the place of the other one.
     pub(super) fn create_temporary(path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+        owned::replace(path, owned::PRIVATE)
     }
 
     /// Puts the database of a restore into its place: from now on the directory holds a store.
@@ -144,8 +143,12 @@ impl Directory {
     /// The database's file, readable and writable; made when the directory is new.
     pub(super) fn open_database(&self) -> Result<File, StoreError> {
         let path = self.database();
-        let opened = OpenOptions::new().read(true).write(true).create(self.is_new).truncate(false).mode(FILE_MODE).open(&path);
-        opened.map_err(|error| StoreError::io(&path, &error))
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let or_made = opened.or_else(|error| match self.is_new && error.kind() == io::ErrorKind::NotFound {
+            true => owned::create(&path, owned::PRIVATE),
+            false => Err(error),
+        });
+        or_made.map_err(|error| StoreError::io(&path, &error))
     }
 
     /// The database is there for good: from now on its absence is a loss. What a process left beside it that was killed is not needed any more.
@@ -181,7 +184,7 @@ impl Directory {
 
     fn write_format(&self, state: &str) -> io::Result<()> {
         let temporary = self.path.join(FORMAT_TEMPORARY);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temporary)?;
+        let mut file = owned::replace(&temporary, owned::PRIVATE)?;
         let line = [TITLE, &VERSION.to_string(), state].join(" ");
         writeln!(file, "{}", line.trim_end())?;
         file.sync_all()?;
@@ -210,7 +213,7 @@ enum Content {
 /// Takes the lock of a directory.
 fn lock(path: &Path) -> Result<File, StoreError> {
     let at = |error: io::Error| StoreError::io(path, &error);
-    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path.join(LOCK)).map_err(at)?;
+    let lock = owned::lock_file(&path.join(LOCK)).map_err(at)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked(path.to_owned())),

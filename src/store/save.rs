@@ -1,8 +1,7 @@
 //! `watchcache store backup`: asks a store for a snapshot and writes it into a file, which has its name only when it is whole, checked and synced.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::archive::{ArchiveReader, Part, Unusable};
@@ -13,8 +12,6 @@ use progress::{Progress, Unit};
 
 /// What is beside the file until it is whole, as etcdctl calls it.
 const PART: &str = ".part";
-/// There are Secrets in it.
-const FILE_MODE: u32 = 0o600;
 /// Bytes of the file that are read at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -130,18 +127,18 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// Makes it, or takes that of a backup that was killed; not that of one that is at work.
+    /// Creates it, in the place of one that a killed backup has left; not of one that is being written, nor of what somebody else has prepared.
     fn create(file: &Path) -> io::Result<Self> {
         let mut path = file.as_os_str().to_owned();
         path.push(PART);
         let path = PathBuf::from(path);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(io::Error::other("another process is making it")),
-            Err(TryLockError::Error(error)) => return Err(error),
+        // Its lock is held until the new one has its own.
+        let left = owned::left(&path)?;
+        if let Some(left) = &left {
+            lock(left, &path)?;
         }
-        file.set_len(0)?;
+        let file = owned::replace(&path, owned::PRIVATE)?;
+        lock(&file, &path)?;
         Ok(Self { file, path })
     }
 
@@ -149,6 +146,16 @@ impl Unfinished {
         fs::rename(&self.path, file)?;
         self.path.clear();
         directory::sync_parent(file)
+    }
+}
+
+/// Locks a file that is to stay at its path.
+fn lock(file: &File, path: &Path) -> io::Result<()> {
+    let busy = || io::Error::other(format!("another process is making it: {}", path.display()));
+    match file.try_lock() {
+        Ok(()) if owned::is_at(file, path) => Ok(()),
+        Ok(()) | Err(TryLockError::WouldBlock) => Err(busy()),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

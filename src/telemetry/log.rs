@@ -1,6 +1,7 @@
 //! The log: text for people or JSON for machines, on standard error. Logging neither waits nor fails (`lines`), and a flood of one line is thinned (`pace`).
 
 mod bar;
+mod escape;
 mod lines;
 mod pace;
 
@@ -173,6 +174,22 @@ mod tests {
         for field in ["saving", "percent=50", "done=30", "total=60", "unit=\"changes\"", "seconds_left="] {
             assert!(lines[0].contains(field), "{field} in {}", lines[0]);
         }
+    }
+
+    /// A user that names itself after a line of the log, at every kind of field and in the message.
+    #[test]
+    fn no_text_from_outside_begins_a_line_of_its_own() {
+        let text = "eve\n2026-01-01T00:00:00Z  WARN forged\r\u{1b}[2K\u{2028}forged\u{85}";
+        let kept = Kept::default();
+        let (writer, counter) = (kept.clone(), DROPPED.with_label_values(&["flood"]));
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false);
+        with_default(subscriber.map_event_format(|inner| Paced::new(inner, false, counter)).finish(), || {
+            tracing::warn!(user = %text, name = text, debug = ?[text], error = %io::Error::other(text), "refused: {text}");
+        });
+        let told = String::from_utf8(kept.0.lock().clone()).expect("text");
+        let line = told.strip_suffix('\n').expect("a line has an end");
+        assert!(!line.contains(|c: char| c.is_control() || c == '\u{2028}'), "{line:?}");
+        assert!(line.contains("user=eve\\n2026") && line.contains("refused: eve\\n2026"), "{line}");
     }
 
     #[test]

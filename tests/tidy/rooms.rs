@@ -4,6 +4,7 @@
 /// of the workspace, between which the compiler keeps the walls: here it is checked that their manifests say the same.
 pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
     ("append", &[]),
+    ("owned", &[]),
     ("page", &[]),
     ("wake", &[]),
     ("intern", &[]),
@@ -23,13 +24,13 @@ pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
     ("offload", &["fair", "telemetry"]),
     ("proto", &[]),
     ("etcd", &["fair", "model", "proto", "retry"]),
-    ("store", &["progress", "proto"]),
+    ("store", &["owned", "progress", "proto"]),
     ("cache", &["codec", "etcd", "intern", "model", "offload", "progress", "retry", "telemetry", "wake"]),
     ("client", &["go", "reload", "retry", "x509"]),
     ("conversion", &["cache", "catalogue", "client", "codec", "go", "model", "offload", "retry", "telemetry"]),
     ("registry", &["cache", "catalogue", "codec", "conversion", "etcd", "go", "model", "telemetry"]),
     ("auth", &["cache", "client", "go", "intern", "model", "recent", "registry", "reload", "telemetry", "x509"]),
-    ("audit", &["auth", "client", "go", "model", "retry"]),
+    ("audit", &["auth", "client", "go", "model", "owned", "retry"]),
     ("upstream", &["auth", "client", "fair", "recent", "reload", "retry"]),
     ("reflector", &["cache", "client", "codec", "model", "progress", "retry", "upstream"]),
     (
@@ -99,6 +100,7 @@ pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
             "etcd",
             "go",
             "model",
+            "owned",
             "progress",
             "reflector",
             "registry",
@@ -114,6 +116,7 @@ pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
 /// The crates of the workspace, where they are, and whether they are quiet: then nothing that they depend on may wait or look at a clock.
 pub(crate) const CRATES: &[(&str, &str, bool)] = &[
     ("append", "src/append", true),
+    ("owned", "src/owned", false),
     ("page", "src/page", true),
     ("wake", "src/wake", true),
     ("offload", "src/offload", false),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -84,7 +84,7 @@ fn tree(api: &Api) -> Value {
             "handedOnSeconds": api.upstream.as_ref().map(|_| api.metrics.handed_on_times().iter().map(|times| times.sum).sum::<f64>()),
             "cpuSeconds": api.metrics.cpu_seconds(),
         },
-        "viewers": api.inside.viewers.load(Ordering::Relaxed),
+        "viewers": api.inside.viewers.all(),
         "gatheredInMicroseconds": u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
     })
 }

@@ -3,16 +3,14 @@
 use std::{
     convert::Infallible,
     future::poll_fn,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     task::Poll,
     time::Duration,
 };
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use fair::{Leaves, Share, Shares};
 use futures_util::stream::unfold;
 use server::LongRunning;
 use tokio::{
@@ -37,7 +35,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long a stream lasts: then its right is judged anew, with the next request.
 const LENGTH_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// Streams at once, whoever looks.
+/// Streams at once. One user may have seven of eight of them, so that others find a place.
 const VIEWERS_MAX: usize = 128;
 
 /// Kubernetes' type of a stream of objects.
@@ -50,32 +48,22 @@ struct Viewing {
     until: Instant,
     rights: Rights,
     stop: watch::Receiver<bool>,
-    _viewer: Viewer,
+    _place: Share,
 }
 
-/// One who looks, until this is dropped.
-struct Viewer(Arc<AtomicUsize>);
-
-impl Viewer {
-    fn enter(viewers: &Arc<AtomicUsize>) -> Option<Self> {
-        let viewer = Self(viewers.clone());
-        (viewers.fetch_add(1, Ordering::Relaxed) < VIEWERS_MAX).then_some(viewer)
-    }
-}
-
-impl Drop for Viewer {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Returns the places of all streams.
+pub(super) fn places() -> Arc<Shares> {
+    Shares::new(VIEWERS_MAX)
 }
 
 /// Answers with the stream.
 pub(super) fn serve(api: &Arc<Api>, context: &Authorized) -> Result<Response, Status> {
-    let viewer = Viewer::enter(&api.inside.viewers).ok_or_else(|| Status::too_many_requests("too many look at this server", 10))?;
+    let place = api.inside.viewers.take(&context.user.name, 1, Leaves::Nothing);
+    let place = place.ok_or_else(|| Status::too_many_requests("too many look at this server", 10))?;
     let rights = rights(api, context)?;
     let now = Instant::now();
     let until = rights.expires.map_or(now + LENGTH_MAX, |expires| expires.min(now + LENGTH_MAX));
-    let viewing = Viewing { api: api.clone(), next: now, until, rights, stop: context.conn.stop.clone(), _viewer: viewer };
+    let viewing = Viewing { api: api.clone(), next: now, until, rights, stop: context.conn.stop.clone(), _place: place };
     let lines = unfold(viewing, |mut viewing| async {
         let line = viewing.line().await?;
         Some((Ok::<_, Infallible>(line), viewing))

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::bar::Bar;
+use super::escape::Escaped;
 use super::lines::BAR_BEGINS;
 use parking_lot::Mutex;
 use prometheus::IntCounter;
@@ -99,22 +100,22 @@ where
         }
         // More verbose is greater.
         let admitted = if *metadata.level() > Level::INFO { Some(0) } else { self.sites.admit(metadata, Instant::now()) };
-        match admitted {
+        let left_out = match admitted {
             // An empty line is none: nothing is written.
             None => {
                 self.left_out.inc();
-                Ok(())
+                return Ok(());
             }
-            Some(0) => self.inner.format_event(context, writer, event),
-            Some(left_out) => {
-                let mut line = String::new();
-                self.inner.format_event(context, Writer::new(&mut line), event)?;
-                let line = line.trim_end();
-                match line.strip_suffix('}').filter(|_| self.json) {
-                    Some(open) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
-                    None => writeln!(writer, "{line} left_out={left_out}"),
-                }
-            }
+            Some(left_out) => left_out,
+        };
+        let mut line = String::new();
+        self.inner.format_event(context, Writer::new(&mut line), event)?;
+        let line = line.trim_end();
+        match (self.json.then(|| line.strip_suffix('}')).flatten(), left_out) {
+            (Some(_), 0) => writeln!(writer, "{line}"),
+            (Some(open), _) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
+            (None, 0) => writeln!(writer, "{}", Escaped(line)),
+            (None, _) => writeln!(writer, "{} left_out={left_out}", Escaped(line)),
         }
     }
 }

@@ -9,8 +9,8 @@ use super::*;
 
 /// Streams that follow the overview at once.
 const VIEWERS: usize = 100;
-/// Of whoever looks, as `apiserver/inside/stream` has it.
-const VIEWERS_MAX: usize = 128;
+/// Of one user: seven of the eight parts of `VIEWERS_MAX` in `apiserver/inside/stream`.
+const VIEWERS_MAX: usize = 112;
 /// Lines that each reads.
 const LINES: usize = 4;
 /// Rows of a page without `limit`, and at most.
