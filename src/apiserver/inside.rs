@@ -5,6 +5,7 @@
 mod cluster;
 mod expired;
 mod history;
+mod manager;
 mod overview;
 mod paging;
 mod path;

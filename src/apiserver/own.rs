@@ -41,8 +41,11 @@ impl Api {
             let figures = known.is_ready().then(|| ResourceFigures {
                 revision: known.revision.0,
                 objects: known.snapshot.store.len(),
+                object_bytes: known.snapshot.store.bytes(),
                 indexes: known.snapshot.store.indexes(),
                 history_events: known.snapshot.ring.len(),
+                history_bytes: known.snapshot.ring.bytes(),
+                oldest_revision: known.snapshot.ring.floor().0,
                 undecodable: known.snapshot.broken.len(),
             });
             resource.metrics.show(figures.as_ref());

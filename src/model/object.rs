@@ -417,10 +417,11 @@ impl Event {
         [&self.old, &self.new].into_iter().flatten().map(|object| object.looks()).sum()
     }
 
-    /// Bytes that only this event keeps alive, for the ring's budget: the object it replaced.
+    /// Returns the bytes that only history keeps alive because of this event: the object that it replaced or deleted. The object after it is counted
+    /// elsewhere: with the current objects, or as what a later event replaced.
     #[must_use]
     pub fn weight(&self) -> usize {
-        size_of::<Self>() + self.old.as_ref().map_or(0, |o| o.weight()) + self.new.as_ref().map_or(0, |o| o.weight())
+        size_of::<Self>() + self.old.as_ref().map_or(0, |old| old.weight())
     }
 }
 

@@ -49,6 +49,8 @@ const FILES: &[File] = files![
     "object.js" SCRIPT,
     "cluster.js" SCRIPT,
     "diff.js" SCRIPT,
+    "finder.js" SCRIPT,
+    "health.js" SCRIPT,
     "tail.js" SCRIPT,
     "uPlot.iife.min.js" SCRIPT,
     "uPlot.min.css" STYLE,

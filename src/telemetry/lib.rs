@@ -158,6 +158,9 @@ struct Families {
     cache_read_wait: HistogramVec,
     cache_consistent_read: IntCounterVec,
     history_events: IntGaugeVec,
+    history_bytes: IntGaugeVec,
+    history_oldest_revision: IntGaugeVec,
+    resource_bytes: IntGaugeVec,
     resource_age: IntGaugeVec,
     loads_refused: IntCounterVec,
     cache_list: IntCounterVec,
@@ -476,6 +479,17 @@ impl Families {
                 G_R,
             ),
             history_events: c.gauge("watchcache_history_events", "Events that the history holds now; --ring-events-limit bounds them.", G_R),
+            history_bytes: c.gauge(
+                "watchcache_history_bytes",
+                "Bytes that the history holds now beside the current objects: its events and the objects that they replaced; --ring-bytes-limit bounds them.",
+                G_R,
+            ),
+            history_oldest_revision: c.gauge(
+                "watchcache_history_oldest_revision",
+                "The oldest revision that a watch can go on from, modulo 10^15 as in apiserver_watch_cache_resource_version.",
+                G_R,
+            ),
+            resource_bytes: c.gauge("watchcache_resource_bytes", "Bytes of the current objects in memory.", G_R),
             cache_list: c.counter("apiserver_cache_list_total", "LIST requests served from the watch cache.", G_R_INDEX),
             cache_list_fetched: c.counter(
                 "apiserver_cache_list_fetched_objects_total",

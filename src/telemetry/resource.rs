@@ -51,13 +51,22 @@ pub struct ResourceFigures {
     pub revision: u64,
     /// Objects.
     pub objects: usize,
+    /// Bytes of them.
+    pub object_bytes: usize,
     /// Indexes that were learned.
     pub indexes: usize,
     /// Events of its history.
     pub history_events: usize,
+    /// Bytes that they hold.
+    pub history_bytes: usize,
+    /// The oldest revision that a watch can go on from.
+    pub oldest_revision: u64,
     /// Stored objects that cannot be decoded.
     pub undecodable: usize,
 }
+
+/// A float holds a revision below it exactly; what is above is shown modulo it, as kube-apiserver does.
+const REVISIONS_EXACT: u64 = 1_000_000_000_000_000;
 
 /// Sets the series with these labels, or removes it when there is no value.
 fn show(family: &IntGaugeVec, labels: &[&str], value: Option<u64>) {
@@ -140,12 +149,14 @@ impl ResourceMetrics {
         let dotted = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
         let (both, one) = ([group.as_str(), resource.as_str()], [dotted.as_str()]);
         let figure = |of: fn(&ResourceFigures) -> u64| figures.map(of);
-        // As a float holds a revision exactly.
-        show(&f.cache_resource_version, &both, figure(|figures| figures.revision % 1_000_000_000_000_000));
+        show(&f.cache_resource_version, &both, figure(|figures| figures.revision % REVISIONS_EXACT));
+        show(&f.history_oldest_revision, &both, figure(|figures| figures.oldest_revision % REVISIONS_EXACT));
         show(&f.resource_objects, &both, figure(|figures| figures.objects as u64));
         show(&f.storage_objects, &one, figure(|figures| figures.objects as u64));
         show(&f.selector_indexes, &both, figure(|figures| figures.indexes as u64));
+        show(&f.resource_bytes, &both, figure(|figures| figures.object_bytes as u64));
         show(&f.history_events, &both, figure(|figures| figures.history_events as u64));
+        show(&f.history_bytes, &both, figure(|figures| figures.history_bytes as u64));
         show(&f.undecodable, &both, figure(|figures| figures.undecodable as u64));
     }
 

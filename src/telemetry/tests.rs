@@ -3,7 +3,16 @@
 use super::*;
 
 /// Of a resource that is loaded and empty.
-const NOTHING: ResourceFigures = ResourceFigures { revision: 1, objects: 0, indexes: 0, history_events: 0, undecodable: 0 };
+const NOTHING: ResourceFigures = ResourceFigures {
+    revision: 1,
+    objects: 0,
+    object_bytes: 0,
+    indexes: 0,
+    history_events: 0,
+    history_bytes: 0,
+    oldest_revision: 1,
+    undecodable: 0,
+};
 
 fn text(metrics: &Metrics) -> String {
     String::from_utf8(metrics.render()).expect("UTF-8")
@@ -38,7 +47,14 @@ fn resources_count_under_kube_apiservers_names() {
     let metrics = Metrics::new();
     let pods = metrics.resource("", "pods");
     pods.cache_events_received.inc();
-    pods.show(Some(&ResourceFigures { revision: 3_000_000_000_000_007, objects: 5, ..NOTHING }));
+    pods.show(Some(&ResourceFigures {
+        revision: 3_000_000_000_000_007,
+        objects: 5,
+        object_bytes: 700,
+        history_bytes: 90,
+        oldest_revision: 1_000_000_000_000_003,
+        ..NOTHING
+    }));
     pods.consistent_read(true, false);
     pods.etcd_get().succeeded();
     drop(pods.etcd_create());
@@ -49,6 +65,9 @@ fn resources_count_under_kube_apiservers_names() {
         "apiserver_watch_cache_events_received_total{group=\"\",resource=\"pods\"} 1",
         "apiserver_watch_cache_resource_version{group=\"\",resource=\"pods\"} 7",
         "apiserver_storage_objects{resource=\"pods\"} 5",
+        "watchcache_resource_bytes{group=\"\",resource=\"pods\"} 700",
+        "watchcache_history_bytes{group=\"\",resource=\"pods\"} 90",
+        "watchcache_history_oldest_revision{group=\"\",resource=\"pods\"} 3",
         "apiserver_watch_cache_consistent_read_total{fallback=\"false\",group=\"\",resource=\"pods\",success=\"true\"} 1",
         "etcd_requests_total{group=\"\",operation=\"get\",resource=\"pods\"} 1",
         "etcd_request_errors_total{group=\"\",operation=\"get\",resource=\"pods\"} 0",
@@ -114,6 +133,9 @@ fn what_is_not_known_is_absent() {
         "watchcache_feed_age_seconds",
         "watchcache_resource_age_seconds",
         "watchcache_history_events",
+        "watchcache_history_bytes",
+        "watchcache_history_oldest_revision",
+        "watchcache_resource_bytes",
         "watchcache_undecodable_objects",
         "watchcache_selector_indexes",
         "apiserver_watch_cache_resource_version",

@@ -41,26 +41,47 @@ type Counts = BTreeMap<(String, String), RequestCounts>;
 
 pub(super) async fn serve(api: &Arc<Api>, context: &Authorized, query: &Query) -> Result<Response, Status> {
     let paging = Paging::of(query, SORTS)?;
+    let shows_idle = match query.first("idle") {
+        None | Some("" | "true") => true,
+        Some("false") => false,
+        Some(_) => return Err(Status::bad_request("idle must be true or false")),
+    };
     let gather = || {
         let (api, paging) = (api.clone(), paging.clone());
-        run_on_thread(move || tree(&api, &paging).to_string().into())
+        run_on_thread(move || tree(&api, &paging, shows_idle).to_string().into())
     };
-    let answer: Bytes = api.inside.answers.get(&paging.question("resources"), context.until, gather).await?;
+    let question = paging.question(if shows_idle { "resources" } else { "busy resources" });
+    let answer: Bytes = api.inside.answers.get(&question, context.until, gather).await?;
     Ok(json_of(context, answer.to_vec()))
 }
 
-fn tree(api: &Api, paging: &Paging) -> Value {
+fn tree(api: &Api, paging: &Paging, shows_idle: bool) -> Value {
     let (resources, counts) = (api.resources.load_full(), api.metrics.request_counts());
     let versions = versions(&resources);
     let all: Vec<&Arc<Resource>> = cachers(&resources).collect();
-    let found: Vec<&Arc<Resource>> = all
+    let mut found: Vec<&Arc<Resource>> = all
         .iter()
         .filter(|resource| paging.finds([&*resource.served.resource, &*resource.served.group, &*resource.served.kind].into_iter()))
         .copied()
         .collect();
+    let matching = found.len();
+    found.retain(|resource| shows_idle || !is_idle(api, resource, &counts));
     let (total, of) = (found.len(), |resource: &&Arc<Resource>| key(api, resource, paging.sort, &counts, &versions));
     let items: Vec<Value> = paging.page(&found, of).into_iter().map(|resource| row(api, resource, &counts, &versions)).collect();
-    json!({ "kind": "Resources", "total": total, "offset": paging.offset, "items": items })
+    json!({ "kind": "Resources", "total": total, "idle": matching - total, "offset": paging.offset, "items": items })
+}
+
+/// Returns whether there is nothing to show of a resource: no objects, no history, no watches, no requests, and nothing wrong.
+fn is_idle(api: &Api, resource: &Resource, counts: &Counts) -> bool {
+    let (published, served) = (&resource.handle.published, &resource.served);
+    let known = published.known();
+    let snapshot = &known.snapshot;
+    let is_empty = snapshot.store.len() == 0 && snapshot.ring.is_empty() && snapshot.broken.is_empty();
+    let is_asked =
+        published.watches() > 0 || counts.get(&(served.group.clone(), served.resource.clone())).is_some_and(|requests| requests.all > 0);
+    // In upstream mode a resource is loaded when it is asked for; one that is forwarded or has failed is shown with the reason.
+    let is_ok = known.is_ready() || (handed_on(api, resource).is_none() && published.fed().fault().is_none());
+    is_empty && !is_asked && is_ok
 }
 
 /// The versions and the events sent of all that one storage shows.

@@ -291,6 +291,33 @@ mod tests {
         assert_eq!((resource.may_index(), keeps(&resource), resource.snapshot().ring.len()), (true, 9, 700));
     }
 
+    /// Once as the new object of one event and again as the old one of the next, history said twice what it held.
+    #[test]
+    fn each_version_of_an_object_is_counted_once() {
+        let mut resource = replica_at(1);
+        (2..=101).for_each(|revision| drop(resource.apply(&put("a", revision), revision)));
+        (102..=151).for_each(|revision| drop(resource.apply(&put(&format!("o{revision}"), revision), revision)));
+        resource.apply(
+            &Batch { revision: Revision(152), changes: vec![Change::Delete(Bytes::copy_from_slice(test_object("a", 1).key()))] },
+            152,
+        );
+        let counts = |resource: &ResourceState| {
+            let snapshot = resource.snapshot();
+            let (mut versions, mut bytes) = (std::collections::BTreeMap::new(), snapshot.ring.len() * size_of::<Event>());
+            let named = snapshot.ring.iter().flat_map(|event| [event.old.clone(), event.new.clone()]).flatten();
+            for object in named.chain(snapshot.store.scan(b"", b"").cloned()) {
+                versions.insert(Arc::as_ptr(&object), object.weight());
+            }
+            bytes += versions.values().sum::<usize>();
+            (snapshot.ring.bytes() + snapshot.store.bytes(), bytes)
+        };
+        let (counted, held) = counts(&resource);
+        assert_eq!(counted, held, "all 150 versions, 50 of which are current");
+        resource.ring.evict(&RingLimits { events_max: 60, ..LIMITS }, 152);
+        let (counted, held) = counts(&resource);
+        assert_eq!((counted, resource.snapshot().ring.len()), (held, 60), "also after some were evicted");
+    }
+
     fn partly(name: &str, revision: u64) -> Broken {
         let object = Arc::new(test_object(name, revision));
         let key = Bytes::copy_from_slice(object.key());

@@ -20,7 +20,7 @@ pub const RING_BYTES_KEPT: usize = 8 << 20;
 pub struct RingLimits {
     /// Most events (spec list-watch §0.2: 102,400).
     pub events_max: usize,
-    /// Most bytes of objects held by events.
+    /// Most bytes of events and of the objects that only they hold.
     pub bytes_max: usize,
     /// Events younger than this many milliseconds are kept while count and bytes allow (spec list-watch §0.2: 75 s).
     pub window_ms: u64,
@@ -46,7 +46,7 @@ pub struct Ring {
     events: Vector<Arc<Event>>,
     /// The highest revision that may be missing.
     floor: Revision,
-    /// Of objects that its events hold (an object counted once per event that names it).
+    /// Of its events, with the objects that they replaced: each version of an object is counted once.
     bytes: usize,
 }
 
@@ -82,7 +82,8 @@ impl Ring {
         self.events.is_empty()
     }
 
-    /// Bytes that its events hold: of each the object before and the one after.
+    /// Returns the bytes that history adds to the current objects: its events, and of each the object before it. A version of an object is counted once,
+    /// here or with the current objects.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -154,8 +155,10 @@ mod tests {
     use super::*;
     use model::{test_object as object, test_object_with_tail};
 
+    /// A change of an object that was there.
     fn event(revision: u64, at_ms: u64) -> Arc<Event> {
-        Arc::new(Event { revision: Revision(revision), old: None, new: Some(Arc::new(object("a", revision))), at_ms })
+        let [old, new] = [revision - 1, revision].map(|revision| Some(Arc::new(object("a", revision))));
+        Arc::new(Event { revision: Revision(revision), old, new, at_ms })
     }
 
     #[test]
@@ -204,7 +207,7 @@ mod tests {
         let mut ring = Ring::starting_at(Revision(0));
         for revision in 1..=500 {
             let large = test_object_with_tail(&object("a", revision), &" ".repeat(64 << 10));
-            ring.push(Arc::new(Event { revision: Revision(revision), old: None, new: Some(Arc::new(large)), at_ms: revision }));
+            ring.push(Arc::new(Event { revision: Revision(revision), old: Some(Arc::new(large)), new: None, at_ms: revision }));
         }
         let limits = RingLimits { events_max: 1 << 20, bytes_max: 1 << 30, window_ms: 100 };
         ring.evict(&limits, 200);

@@ -83,7 +83,7 @@ async function follow() {
     }
     const stopping = new AbortController();
     const hide = () => document.hidden && stopping.abort();
-    const fail = () => stopping.abort(new Error(`nothing has come for ${SILENT / 1000} s`));
+    const fail = () => stopping.abort(new Error(`no data for ${SILENT / 1000} s`));
     let silence = setTimeout(fail, SILENT);
     document.addEventListener("visibilitychange", hide);
     try {
@@ -95,11 +95,11 @@ async function follow() {
         links.get("cluster").parentNode.hidden = !now.upstream && !now.host;
         links.get("expired").parentNode.hidden = !now.counters.watchesExpired;
         if (!now.ready) tell("not ready", "bad");
-        else if (now.behind) tell(`behind by ${seconds(now.ageSeconds)}`, "bad");
-        else tell("ready", "well");
+        else if (now.behind) tell(now.ageSeconds === null ? "behind" : `behind by ${seconds(now.ageSeconds)}`, "bad");
+        else tell("ready", "ok");
         view?.tick?.(now);
       }
-      // The server ends a stream now and then, so that it is asked anew whether somebody may look.
+      // The server ends a stream now and then, so that the rights of a viewer are checked again.
       await pause(RETRY_AT_END);
     } catch (error) {
       if (document.hidden) continue;

@@ -1,4 +1,4 @@
-// The cluster behind the server: the API server that answers what this one does not, or the host that it extends.
+// The cluster behind the server: the upstream API server, or the host that this server extends.
 
 import { element, fill, mark } from "./dom.js";
 import { bytes, count, date, rate, seconds } from "./format.js";
@@ -11,17 +11,17 @@ export const title = "Cluster";
 
 // The reasons of `watchcache_handed_on_requests_total`.
 const REASONS = {
-  write: "it changes something",
-  document: "it asks about the cluster: discovery, OpenAPI, versions, unknown paths",
+  write: "a write",
+  document: "discovery, OpenAPI, versions, unknown paths",
   not_served: "this server has no such resource, or not all of its namespaces",
-  loading: "memory of the resource is not there yet",
-  unreadable: "stored objects that only upstream can show",
-  incomplete: "memory is not known to be what upstream has",
-  release: "upstream is of another release, which shows it otherwise",
-  subresource: "logs, exec, proxy: what is nowhere stored",
-  behind: "memory is too old for it",
-  unproven: "memory was not proven to be new in time",
-  forgotten: "a watch from before what memory reaches back to",
+  loading: "the resource is not loaded yet",
+  unreadable: "stored objects that only upstream can decode",
+  incomplete: "memory may differ from what upstream has",
+  release: "upstream has another release, which serves it differently",
+  subresource: "logs, exec, proxy: not stored objects",
+  behind: "memory is too old for the request",
+  unproven: "memory was not confirmed to be current in time",
+  forgotten: "a watch from a revision older than history",
 };
 
 // The time within which so many of a hundred were answered, as far as the buckets tell.
@@ -33,22 +33,22 @@ function within(row, percent) {
 
 export function start(main, _, past) {
   const figures = facts();
-  const requests = plot("Requests a second", [{ title: "answered here", tell: rate }, { title: "handed on", tell: rate }], rate);
-  const times = plot("Until upstream's answer began", [{ title: "mean", tell: seconds, spans: true }], seconds);
+  const requests = plot("Requests a second", [{ title: "answered here", tell: rate }, { title: "forwarded", tell: rate }], rate);
+  const times = plot("Time to the first byte from upstream", [{ title: "mean", tell: seconds, spans: true }], seconds);
   const plots = element("div", { class: "plots", hidden: true }, requests.node, times.node);
-  const found = checks("What is known of it");
+  const found = checks("Health checks");
   const wrong = element("p", { class: "bad", role: "alert" });
-  const handed = table("Requests that upstream answered, and why", [
+  const handed = table("Requests forwarded to upstream, by reason", [
     { title: "reason", cell: (row) => row.reason },
-    { title: "which is", long: true, cell: (row) => REASONS[row.reason] ?? "" },
+    { title: "meaning", long: true, cell: (row) => REASONS[row.reason] ?? "" },
     { title: "requests", number: true, cell: (row) => count(row.count) },
     { title: "answers", long: true, cell: (row) => Object.entries(row.codes).map(([code, times]) => `${code}: ${count(times)}`).join(", ") },
     { title: "mean", number: true, cell: (row) => (row.count ? seconds(row.seconds / row.count) : "–") },
     { title: "half within", number: true, cell: (row) => within(row, 50) },
     { title: "99 % within", number: true, cell: (row) => within(row, 99) },
   ], (row) => row.reason);
-  const handedOn = element("div", { hidden: true }, element("h3", {}, "Handed on"), handed.node,
-    element("p", { class: "quiet" }, "Times until the head of the answer. ", element("a", { href: "#resources?sort=-handedOn" }, "Which resources are handed on now")));
+  const handedOn = element("div", { hidden: true }, element("h3", {}, "Forwarded requests"), handed.node,
+    element("p", { class: "quiet" }, "Times are to the headers of the response. ", element("a", { href: "#resources?sort=-handedOn" }, "Resources that are forwarded now")));
   const asks = asker(() => "cluster", show, (why) => { wrong.textContent = why; });
   fill(
     main,
@@ -58,7 +58,7 @@ export function start(main, _, past) {
     plots,
     handedOn,
     element("h3", {}, "Health"), found.node,
-    element("p", { class: "same" }, "The same: ", element("code", {}, same("cluster"))),
+    element("p", { class: "same" }, "As JSON: ", element("code", {}, same("cluster"))),
   );
 
   function show(now) {
@@ -71,24 +71,24 @@ export function start(main, _, past) {
       const others = Object.entries(handedOn).sort((a, b) => b[1] - a[1]).map(([reason, times]) => `${reason}: ${count(times)}`);
       figures.show({
         Upstream: mark(upstream.server),
-        State: upstream.answers ? "answers" : mark(upstream.trouble || "has not been asked yet"),
+        State: upstream.answers ? "answers" : mark(upstream.trouble || "not asked yet"),
         "Last fault": fault(upstream),
         "Objects come from": upstream.isSource ? "upstream" : "its etcd",
         "Resources in memory": count(fromMemory),
-        "Resources handed on": others.length ? others.join(", ") : "none",
-        ...(upstream.isSource ? { "Not asked for yet": count(notLoaded) } : {}),
-        "Documents kept": `${bytes(upstream.documentsBytes)}${upstream.documentsAgeSeconds === null ? "" : `, ${seconds(upstream.documentsAgeSeconds)} old`}`,
-        "Answered as kept": count(upstream.keptAnswers),
-      }, { State: upstream.answers ? "well" : "bad" });
+        "Resources forwarded": others.length ? others.join(", ") : "none",
+        ...(upstream.isSource ? { "Resources not followed": count(notLoaded) } : {}),
+        "Documents cached": `${bytes(upstream.documentsBytes)}${upstream.documentsAgeSeconds === null ? "" : `, ${seconds(upstream.documentsAgeSeconds)} old`}`,
+        "Answered from cached documents": count(upstream.keptAnswers),
+      }, { State: upstream.answers ? "ok" : "bad" });
       handed.show(upstream.handedOn);
       found.show(upstream.checks);
     } else {
       const bad = host.checks.some((check) => !check.ok);
       figures.show({
-        "Host cluster": bad ? "something is wrong" : "is followed",
+        "Host cluster": bad ? "has a problem" : "followed",
         Namespaces: count(host.namespaces),
         "Last fault": fault(host),
-      }, { "Host cluster": bad ? "bad" : "well" });
+      }, { "Host cluster": bad ? "bad" : "ok" });
       found.show(host.checks);
     }
   }

@@ -1,11 +1,11 @@
-// Whose watches were answered 410, and by how much each came too late.
+// Watches that were answered 410, and by how many revisions each was too late.
 
 import { element, fill } from "./dom.js";
 import { count, date, plain } from "./format.js";
 import { list } from "./list.js";
-import { WHAT, WHOSE } from "./watches.js";
+import { AGENT, WHAT, WHOSE } from "./watches.js";
 
-export const title = "Too late";
+export const title = "Expired";
 
 const NUMBERS = new Set(["at", "revision", "missed", "id"]);
 
@@ -16,16 +16,17 @@ export function start(main, parameters) {
     label: "user, agent, address, resource or selector contains",
     key: (row) => row.id,
     columns: [
+      AGENT,
+      { title: "missed", hint: "revisions between its own and the oldest that history has", sort: "missed", number: true, cell: (row) => count(row.missed) },
       { title: "at", sort: "at", cell: (row) => date(row.at) },
       ...WHOSE,
-      { title: "had seen", hint: "the revision that it wanted to go on from", sort: "revision", number: true, cell: (row) => plain(row.revision) },
-      { title: "history from", hint: "the oldest revision that it could have gone on from", number: true, cell: (row) => plain(row.floor) },
-      { title: "missed", hint: "revisions between the two", sort: "missed", number: true, cell: (row) => count(row.missed) },
-      { title: "when", cell: (row) => (row.when === "open" ? "while open: it was slow, or history was lost" : "when it began") },
+      { title: "asked for", hint: "the revision that it wanted to resume from", sort: "revision", number: true, cell: (row) => plain(row.revision) },
+      { title: "history from", hint: "the oldest revision that it could have resumed from", number: true, cell: (row) => plain(row.floor) },
+      { title: "when", cell: (row) => (row.when === "open" ? "while open: too slow, or history was lost" : "at its start") },
       ...WHAT,
     ],
-    told: ({ items, ever, kept, total }) => ({ items, caption: `${count(ever)} watches were answered 410${ever > kept ? `, the last ${count(kept)} are kept` : ""}${total < kept ? `, ${count(total)} of them match` : ""}` }),
+    told: ({ items, ever, kept, total }) => ({ items, caption: `Watches answered 410: ${count(ever)}${ever > kept ? `; the last ${count(kept)} are listed` : ""}${total < kept ? `; ${count(total)} match` : ""}` }),
   });
-  fill(main, element("h2", {}, "Watches that came too late"), element("p", {}, "Each was answered 410, and its client has listed anew. Where many missed little, the history of the resource is too short for them: ", element("a", { href: "#resources?sort=-gone" }, "resources"), "."), expired.nodes);
+  fill(main, element("h2", {}, "Expired watches"), element("p", {}, "Each was answered 410 (Expired), and its client had to list again. If many missed only a few revisions, the history of that resource is too short: ", element("a", { href: "#resources?sort=-gone" }, "resources"), "."), expired.nodes);
   return expired;
 }

@@ -8,6 +8,8 @@ const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", h
 
 // A revision or an identifier: digits without marks, so that it can be copied.
 export const plain = (number) => (number === null || number === undefined ? "–" : String(number));
+// A revision; 0 is one that is not known yet.
+export const revision = (number) => (number ? String(number) : "–");
 export const count = (number) => (number === null || number === undefined ? "–" : whole.format(number));
 
 export function rate(number) {

@@ -36,8 +36,9 @@ export function asker(path, show, fail) {
   };
 }
 
-// The nodes of such a list, and how it is followed. `of` is its path; `told(answer)` gives rows and a caption; columns and `key` are those of `table`.
-export function list(of, parameters, { columns, key, sort: first, numbers, label, told }) {
+// The nodes of such a list, and how it is followed. `of` is its path; `told(answer)` gives rows and a caption; columns and `key` are those of `table`; `more(filter)` gives
+// further parameters of the question, and `tools` are shown beside the filter.
+export function list(of, parameters, { columns, key, sort: first, numbers, label, told, more = () => ({}), tools = [] }) {
   let sort = parameters.get("sort") || first;
   let offset = 0;
   let typing = null;
@@ -52,7 +53,7 @@ export function list(of, parameters, { columns, key, sort: first, numbers, label
     sort = turned(sort, name, numbers);
     from(0);
   });
-  const asked = () => `${of}?${new URLSearchParams({ sort, filter: search.value, offset, limit: LIMIT })}`;
+  const asked = () => `${of}?${new URLSearchParams({ sort, filter: search.value, offset, limit: LIMIT, ...more(search.value.trim()) })}`;
   const asks = asker(
     () => {
       code.textContent = same(asked());
@@ -78,9 +79,10 @@ export function list(of, parameters, { columns, key, sort: first, numbers, label
   }
 
   return {
-    nodes: [element("div", { class: "tools" }, field(label, search), pages.node), status, rows.node, element("p", { class: "same" }, "The same: ", code)],
+    nodes: [element("div", { class: "tools" }, field(label, search), tools, pages.node), status, rows.node, element("p", { class: "same" }, "As JSON: ", code)],
     tell,
     ask: asks.ask,
+    again: () => from(0),
     tick: asks.tick,
     stop() {
       clearTimeout(typing);

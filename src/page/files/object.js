@@ -1,8 +1,9 @@
-// What an object was: its states, who made them when, and the difference of any two.
+// The history of an object: its states, the managers that wrote them, and the difference between any two.
 
 import { difference, folded } from "./diff.js";
 import { element, field, fill, foreign, visible } from "./dom.js";
-import { bytes, date, plain } from "./format.js";
+import { finder } from "./finder.js";
+import { bytes, date, plain, revision } from "./format.js";
 import { get, same } from "./server.js";
 import { table } from "./table.js";
 
@@ -20,7 +21,7 @@ function parts(line) {
 }
 
 export function start(main, parameters) {
-  const input = element("input", { type: "text", name: "path", size: 60, required: true, spellcheck: "false", placeholder: "/api/v1/namespaces/default/configmaps/example", value: parameters.get("path") || "" });
+  const input = element("input", { type: "text", name: "path", size: 60, required: true, spellcheck: "false", autocomplete: "off", placeholder: "a name, such as web, or a path", value: parameters.get("path") || "" });
   const manages = element("input", { type: "checkbox", onchange: () => compare() });
   const told = element("p", { role: "status" });
   const code = element("code");
@@ -38,27 +39,33 @@ export function start(main, parameters) {
     title: which === "from" ? "from" : "to",
     cell: (row) => (row.type === "DELETED" || !isObject() ? "" : element("input", { type: "radio", name: which, value: row.revision, "data-mark": `${which}${row.revision}${choices[which]}`, checked: choices[which] === row.revision, "aria-label": `compare ${which} revision ${row.revision}`, onchange: () => { choices[which] = row.revision; compare(); } })),
   });
+  const search = finder(input, "object", true);
+  path = address();
   const rows = table("States", [
-    choose("from"),
-    choose("to"),
+    ...(isObject() ? [choose("from"), choose("to")] : [{ title: "object", long: true, cell: (row) => link(row) }]),
+    { title: "change", cell: (row) => ({ ADDED: "created", MODIFIED: "changed", DELETED: "deleted", STATE: "earlier state" })[row.type] },
+    { title: "manager", hint: "the owner of the changed fields in managedFields; empty if it is not known", long: true, cell: (row) => (row.manager ? foreign(row.subresource ? `${row.manager} (${row.subresource})` : row.manager, { "data-mark": row.manager }) : "") },
+    { title: "time", hint: "when this server saw the change", cell: (row) => date(row.at) },
     { title: "revision", number: true, cell: (row) => plain(row.revision) },
-    { title: "object", long: true, cell: (row) => link(row) },
-    { title: "what", cell: (row) => ({ ADDED: "created", MODIFIED: "changed", DELETED: "deleted", STATE: "as it was before" })[row.type] },
-    { title: "seen here", cell: (row) => date(row.at) },
-    { title: "manager", long: true, cell: (row) => (row.manager ? foreign(row.subresource ? `${row.manager} (${row.subresource})` : row.manager, { "data-mark": row.manager }) : "") },
     { title: "operation", cell: (row) => row.operation || "" },
-    { title: "by its clock", cell: (row) => (row.managerTime ? date(Date.parse(row.managerTime)) : "") },
+    { title: "manager's time", hint: "the time in managedFields", cell: (row) => (row.managerTime ? date(Date.parse(row.managerTime)) : "") },
     { title: "size", number: true, cell: (row) => bytes(row.bytes) },
   ], (row) => `${row.revision} ${row.namespace}/${row.name} ${row.type}`);
   fill(
     main,
     element("h2", {}, "Object"),
-    element("form", { onsubmit: (event) => { event.preventDefault(); location.hash = `object?${new URLSearchParams({ path: input.value.trim() })}`; } },
-      field("path of an object or of a collection", input), element("button", {}, "Show its history"), element("label", { class: "line" }, manages, "with managedFields")),
+    element("form", { onsubmit: (event) => { event.preventDefault(); location.hash = `object?${new URLSearchParams({ path: search.path() })}`; } },
+      field("name or path of an object or a collection", input), element("button", {}, "Show history"), element("label", { class: "line" }, manages, "with managedFields")),
     told,
+    search.node,
     shown,
   );
   if (input.value) ask(null);
+
+  function address() {
+    const text = input.value.trim();
+    return text.startsWith("/") ? text : `/${text}`;
+  }
 
   // A path with a name at its end: `/api/v1/…` has the resource at its third or fifth part, `/apis/G/V/…` one later.
   function isObject() {
@@ -79,8 +86,7 @@ export function start(main, parameters) {
   async function ask(before) {
     asking?.abort();
     const mine = (asking = new AbortController());
-    path = input.value.trim();
-    if (!path.startsWith("/")) path = `/${path}`;
+    path = address();
     const asked = `history${path}${before === null ? "" : `?before=${before}`}`;
     told.className = "";
     told.textContent = "…";
@@ -92,9 +98,9 @@ export function start(main, parameters) {
       code.textContent = same(asked);
       const states = items.filter((item) => item.type !== "DELETED");
       if (before === null) [choices.to, choices.from] = [states[0]?.revision ?? null, states[1]?.revision ?? null];
-      rows.show(items, { caption: `History reaches back to revision ${answer.floor}; memory is at ${answer.revision}.` });
-      told.textContent = items.length ? "" : "Nothing of it is remembered.";
-      fill(shown, rows.node, element("div", { class: "tools" }, more), compared, diff, element("p", { class: "same" }, "The same: ", code, codeOfState));
+      rows.show(items, { caption: `History starts at revision ${revision(answer.floor)}; memory is at ${revision(answer.revision)}.` });
+      told.textContent = items.length ? "" : "History has no change of it.";
+      fill(shown, rows.node, element("div", { class: "tools" }, more), compared, diff, element("p", { class: "same" }, "As JSON: ", code, codeOfState));
       await compare();
     } catch (error) {
       if (mine.signal.aborted) return;
@@ -117,7 +123,7 @@ export function start(main, parameters) {
       const lines = folded(difference(before, after));
       const kinds = { "+": "added", "-": "removed", "…": "skipped" };
       fill(diff, lines.map(([kind, line]) => element("span", { class: kinds[kind] }, kind === "…" ? `… ${line} equal lines` : [`${kind} `, ...parts(line)])));
-      if (!lines.some(([kind]) => kind === "+" || kind === "-")) fill(diff, element("span", { class: "skipped" }, "They are equal."));
+      if (!lines.some(([kind]) => kind === "+" || kind === "-")) fill(diff, element("span", { class: "skipped" }, "No difference."));
     } catch (error) {
       if (!signal?.aborted) fill(diff, element("span", {}, error.message));
     }
@@ -130,6 +136,7 @@ export function start(main, parameters) {
 
   return {
     stop() {
+      search.stop();
       asking?.abort();
     },
   };

@@ -1,7 +1,7 @@
 // Each resource.
 
 import { element, fill, mark } from "./dom.js";
-import { bytes, count, date, plain, rate, seconds } from "./format.js";
+import { bytes, count, date, rate, revision, seconds } from "./format.js";
 import { list } from "./list.js";
 
 export const title = "Resources";
@@ -10,6 +10,8 @@ const NUMBERS = new Set(["objects", "bytes", "ringEvents", "ringBytes", "watches
 const KNOWN_MAX = 2000;
 
 export function start(main, parameters) {
+  const idle = element("input", { type: "checkbox", checked: parameters.get("idle") === "true", onchange: () => resources.again() });
+  const left = element("span", {}, "idle resources");
   const before = new Map();
   const name = (row) => `${row.name} ${row.converted ? row.versions.join() : ""}`;
   const resources = list("resources", parameters, {
@@ -17,33 +19,37 @@ export function start(main, parameters) {
     numbers: NUMBERS,
     label: "resource, group or kind contains",
     key: name,
+    // A filter finds idle ones, too.
+    more: (filter) => ({ idle: idle.checked || filter !== "" }),
+    tools: [element("label", { class: "line", title: "without objects, history, watches, requests and faults" }, idle, left)],
     columns: [
-      { title: "resource", sort: "name", cell: (row) => row.name },
-      { title: "watches", hint: "open watches; the link shows them", sort: "watches", number: true, cell: watched },
-      { title: "410", hint: "lists and watches from a revision that history no longer reaches back to", sort: "gone", number: true, cell: (row) => count(row.counters.requests.gone + row.counters.watchesTooOld) },
-      { title: "cut", hint: "watches that ended because they were slower than history is long", number: true, cell: (row) => count(row.counters.watchesCut) },
-      { title: "resume from", hint: "the oldest revision that a watch can go on from", number: true, cell: (row) => plain(row.ring.floor) },
-      { title: "oldest event", hint: "for how long a client may be away", number: true, cell: (row) => seconds(row.ring.oldestAgeSeconds) },
-      { title: "history: events", sort: "ringEvents", number: true, cell: (row) => count(row.ring.events) },
-      { title: "history: size", sort: "ringBytes", number: true, cell: (row) => bytes(row.ring.bytes) },
-      { title: "events/s in", sort: "eventsReceived", number: true, cell: (row) => rate(row.received) },
-      { title: "events/s out", hint: "sent to watches", sort: "eventsSent", number: true, cell: (row) => rate(row.sent) },
-      { title: "requests/s", sort: "requests", number: true, cell: (row) => rate(row.asked) },
-      { title: "lists: memory", hint: "lists that memory has answered", sort: "lists", number: true, cell: (row) => count(row.counters.listsFromMemory) },
-      { title: "lists: etcd", hint: "lists that etcd was asked for", number: true, cell: (row) => count(row.counters.listsFromEtcd) },
+      { title: "resource", sort: "name", line: true, cell: (row) => row.name },
       { title: "objects", sort: "objects", number: true, cell: (row) => count(row.objects) },
       { title: "size", sort: "bytes", number: true, cell: (row) => bytes(row.bytes) },
-      { title: "revision", number: true, cell: (row) => plain(row.revision) },
-      { title: "age", hint: "how old what memory has may be", number: true, cell: (row) => seconds(row.ageSeconds) },
-      { title: "groups", hint: "watches that ask for the same share one", sort: "groups", number: true, cell: (row) => count(row.groups) },
-      { title: "versions", cell: (row) => row.versions.join(", ") + (row.converted ? " (converted)" : "") },
-      { title: "indexes", hint: "labels and fields that selectors ask for often", long: true, cell: (row) => row.indexes.join(", ") },
+      { title: "watches", hint: "open watches; the link shows them", sort: "watches", number: true, cell: watched },
+      { title: "requests/s", sort: "requests", number: true, cell: (row) => rate(row.asked) },
+      { title: "events/s in", hint: "received from the source", sort: "eventsReceived", number: true, cell: (row) => rate(row.received) },
+      { title: "events/s out", hint: "sent to watches", sort: "eventsSent", number: true, cell: (row) => rate(row.sent) },
+      { title: "410", hint: "lists and watches from a revision that is older than history", sort: "gone", number: true, cell: (row) => count(row.counters.requests.gone + row.counters.watchesTooOld) },
+      { title: "cut", hint: "watches that ended because their clients were too slow", number: true, more: true, cell: (row) => count(row.counters.watchesCut) },
+      { title: "oldest event", hint: "how long a client may be away and still resume", number: true, cell: (row) => seconds(row.ring.oldestAgeSeconds) },
+      { title: "history size", hint: "bytes that history adds to the current objects", sort: "ringBytes", number: true, cell: (row) => bytes(row.ring.bytes) },
       { title: "state", sort: "handedOn", long: true, cell: (row) => mark(state(row)) },
+      { title: "history events", sort: "ringEvents", number: true, more: true, cell: (row) => count(row.ring.events) },
+      { title: "resume from", hint: "the oldest revision that a watch can resume from", number: true, more: true, cell: (row) => revision(row.ring.floor) },
+      { title: "revision", number: true, more: true, cell: (row) => revision(row.revision) },
+      { title: "age", hint: "how old the objects in memory may be", number: true, more: true, cell: (row) => seconds(row.ageSeconds) },
+      { title: "lists: memory", hint: "lists answered from memory", sort: "lists", number: true, more: true, cell: (row) => count(row.counters.listsFromMemory) },
+      { title: "lists: etcd", hint: "lists read from the store", number: true, more: true, cell: (row) => count(row.counters.listsFromEtcd) },
+      { title: "groups", hint: "watches with the same question share a group", sort: "groups", number: true, more: true, cell: (row) => count(row.groups) },
+      { title: "versions", more: true, cell: (row) => row.versions.join(", ") + (row.converted ? " (converted)" : "") },
+      { title: "indexes", hint: "labels and fields that selectors ask for often", long: true, more: true, cell: (row) => row.indexes.join(", ") },
     ],
     told(answer) {
       if (before.size > KNOWN_MAX) before.clear();
       const at = performance.now();
-      return { items: answer.items.map((row) => withRates(row, at)), caption: `Resources: ${count(answer.total)}` };
+      left.textContent = answer.idle ? `idle resources (${count(answer.idle)} hidden)` : "idle resources";
+      return { items: answer.items.map((row) => withRates(row, at)), caption: `Resources: ${count(answer.total)}${answer.idle ? `; ${count(answer.idle)} idle ones are hidden` : ""}` };
     },
   });
   fill(main, element("h2", {}, "Resources"), resources.nodes);
@@ -67,7 +73,7 @@ function watched(row) {
 
 function state(row) {
   const told = [
-    row.handedOn ? `handed on: ${row.handedOn}` : row.ready ? "ready" : "not loaded",
+    row.handedOn ? `forwarded: ${row.handedOn}` : row.ready ? "ready" : row.lastFault ? "not loaded" : "not followed",
     row.undecodable ? `${count(row.undecodable)} unreadable` : "",
     row.note || "",
     row.lastFault && (row.handedOn || !row.ready) ? `${date(row.lastFault.at)}: ${row.lastFault.why}` : "",
