@@ -569,7 +569,6 @@ mod tests {
         assert_eq!(request.headers().get_all(ACCEPT).iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((request.headers().len(), request.uri().to_string()), (5, "https://host/api?x=1".to_owned()));
         assert_eq!(read.held.bytes.load(Ordering::Relaxed), bytes_of(request.uri(), request.headers()));
-        // Its map counts with the room that it has.
         assert!(account.state().held < 3 << 10, "{}", account.state().held);
     }
 
