@@ -83,8 +83,9 @@ impl ReadFiles {
 
     fn empty(path: &Path) -> ReadFiles {
         let is_service_account = path.is_dir();
-        let directory = if is_service_account { path } else { path.parent().unwrap_or(Path::new("")) };
-        let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        // The whole path first: the folder of `kubeconfig` is the empty path, which has no absolute form.
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let directory = if is_service_account { whole } else { whole.parent().map_or_else(PathBuf::new, Path::to_owned) };
         ReadFiles { path: path.to_owned(), directory, is_service_account, found: RefCell::default(), names: Vec::new() }
     }
 

@@ -98,7 +98,8 @@ async fn a_write_that_changes_nothing_moves_an_object_to_the_storage_version() -
         sent(&client, ("PATCH", &format!("{object}?dryRun=All"), MERGE), &json!({})).await?;
         let after = touched(&client, &object, write).await?;
         assert!(revision(&after)? > revision(&before)?, "{write:?} has not moved it");
-        for write in WRITES.into_iter().filter(|write| write.2 != APPLY) {
+        // A scale that changes nothing moves entries of managed fields, twice, as in kube-apiserver.
+        for write in WRITES.into_iter().filter(|write| write.2 != APPLY && write.1 != "/scale") {
             let again = touched(&client, &object, write).await?;
             assert_eq!(revision(&again)?, revision(&after)?, "{write:?} of what is stored as it should be");
         }

@@ -38,18 +38,22 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
+/// The Service that the server has by itself; it is no part of what these cases count.
+const OWN: &str = "kubernetes";
+
 /// The addresses that are noted, and for which Service.
 async fn noted(client: &Client) -> Result<BTreeMap<String, String>, Failure> {
     let list = asked(client, ("GET", ADDRESSES), None, 200).await?;
     let items = list["items"].as_array().cloned().unwrap_or_default();
-    Ok(items.iter().map(|item| (text(item, "/metadata/name").to_owned(), text(item, "/spec/parentRef/name").to_owned())).collect())
+    let noted = items.iter().map(|item| (text(item, "/metadata/name").to_owned(), text(item, "/spec/parentRef/name").to_owned()));
+    Ok(noted.filter(|(_, service)| service != OWN).collect())
 }
 
 /// The addresses that Services say they have.
 async fn held(client: &Client) -> Result<BTreeMap<String, String>, Failure> {
     let list = asked(client, ("GET", SERVICES), None, 200).await?;
     let mut held = BTreeMap::new();
-    for item in list["items"].as_array().into_iter().flatten() {
+    for item in list["items"].as_array().into_iter().flatten().filter(|item| text(item, "/metadata/name") != OWN) {
         for ip in item["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             assert_eq!(held.insert(ip.to_owned(), text(item, "/metadata/name").to_owned()), None, "{ip} is given twice");
         }
