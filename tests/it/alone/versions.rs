@@ -117,6 +117,11 @@ async fn an_object_must_fit_the_versions_of_its_managers() -> Outcome {
         asked(&client, ("PATCH", DEFINITION), Some(&json!({"spec": {"versions": versions}})), 200).await?;
         answers(&client, "/apis/ex.io/v1beta1/things", if served { 200 } else { 404 }).await?;
         answers(&client, "/apis/ex.io/v1/things", 200).await?;
+        // Objects are shown with the new default once they are loaded anew.
+        let object = format!("/apis/ex.io/v1/namespaces/default/things/{name}");
+        while asked(&client, ("GET", &object), None, 200).await?["spec"]["items"][0]["b"] != "q" {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
         let (status, answer) = applied(&client, "v1", (name, "me"), &items).await?;
         assert_eq!((status, answer["message"].as_str()), (500, Some(".spec.items[0].b: field not declared in schema")), "{answer}");
     }
