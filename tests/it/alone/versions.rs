@@ -113,6 +113,9 @@ async fn an_object_must_fit_the_versions_of_its_managers() -> Outcome {
     }
     let defaulted = spec(&json!({"b": {"type": "string", "default": "q"}}));
     for (served, name) in [(true, "a"), (false, "b")] {
+        let plain = json!([version("v1beta1", served, false, &spec(&none)), version("v1", true, true, &spec(&none))]);
+        asked(&client, ("PATCH", DEFINITION), Some(&json!({"spec": {"versions": plain}})), 200).await?;
+        answers(&client, "/apis/ex.io/v1/things", 200).await?;
         let versions = json!([version("v1beta1", served, false, &spec(&none)), version("v1", true, true, &defaulted)]);
         asked(&client, ("PATCH", DEFINITION), Some(&json!({"spec": {"versions": versions}})), 200).await?;
         answers(&client, "/apis/ex.io/v1beta1/things", if served { 200 } else { 404 }).await?;
