@@ -116,6 +116,8 @@ async fn an_object_must_fit_the_versions_of_its_managers() -> Outcome {
         let plain = json!([version("v1beta1", served, false, &spec(&none)), version("v1", true, true, &spec(&none))]);
         asked(&client, ("PATCH", DEFINITION), Some(&json!({"spec": {"versions": plain}})), 200).await?;
         answers(&client, "/apis/ex.io/v1/things", 200).await?;
+        // Moves it to the storage version: an object gets the defaults of the version that it is stored in.
+        assert_eq!(applied(&client, "v1", (name, "other"), &json!({})).await?.0, 200);
         let versions = json!([version("v1beta1", served, false, &spec(&none)), version("v1", true, true, &defaulted)]);
         asked(&client, ("PATCH", DEFINITION), Some(&json!({"spec": {"versions": versions}})), 200).await?;
         answers(&client, "/apis/ex.io/v1beta1/things", if served { 200 } else { 404 }).await?;
