@@ -39,13 +39,14 @@ impl Login {
         Ok(Arc::new(Login { kubeconfig, must_name, changed: watch::Sender::new(0) }))
     }
 
-    /// Checks that the file names somebody; from now on one that names nobody counts as wrong.
+    /// Checks that the file names somebody; from now on one that names nobody counts as wrong. Over plain HTTP no credentials are sent, as in client-go: whatever listens
+    /// there (`kubectl proxy`) knows who we are.
     ///
     /// # Errors
     /// It names nobody.
     pub fn must_name_somebody(&self) -> Result<(), String> {
         self.must_name.store(true, Ordering::Relaxed);
-        if self.now().has_identity() { Ok(()) } else { Err(NAMES_NOBODY.to_owned()) }
+        named(&self.now())
     }
 
     /// Returns one that never changes.
@@ -114,13 +115,13 @@ impl Origin<Kubeconfig> for Checked {
 
     fn value(&self, contents: Vec<FileRead>, before: Option<&Kubeconfig>) -> Result<Kubeconfig, FileError> {
         let read = self.files.value(contents, before)?;
-        let checked = fits(&read).and_then(|()| if self.must_name.load(Ordering::Relaxed) { named(read) } else { Ok(read) });
-        checked.map_err(|what| FileError::new(self.file.clone(), what))
+        let checked = fits(&read).and_then(|()| if self.must_name.load(Ordering::Relaxed) { named(&read) } else { Ok(()) });
+        checked.map(|()| read).map_err(|what| FileError::new(self.file.clone(), what))
     }
 }
 
-fn named(kubeconfig: Kubeconfig) -> Result<Kubeconfig, String> {
-    if kubeconfig.has_identity() { Ok(kubeconfig) } else { Err(NAMES_NOBODY.to_owned()) }
+fn named(kubeconfig: &Kubeconfig) -> Result<(), String> {
+    if kubeconfig.has_identity() || kubeconfig.server().starts_with("http://") { Ok(()) } else { Err(NAMES_NOBODY.to_owned()) }
 }
 
 /// Checks that connections can be made of it: a certificate and its key may not fit.
@@ -292,6 +293,8 @@ mod tests {
         fs::write(&path, nobody).expect("written");
         assert!(look(&login).is_err_and(|line| line.ends_with(NAMES_NOBODY)) && login.now().has_identity());
         assert_eq!((look(&free), free.now().has_identity(), free.must_name_somebody()), (Ok(true), false, Err(NAMES_NOBODY.to_owned())));
+        fs::write(&path, kubeconfig("http://one:1", "a")).expect("written");
+        assert_eq!((look(&login), login.now().has_identity(), login.must_name_somebody()), (Ok(true), false, Ok(())), "no credentials go over plain HTTP");
     }
 
     #[test]
