@@ -14,7 +14,7 @@ const AT_ONCE: u32 = 4;
 /// Rooms that may change before only the short proofs run (`FEW` of `.ci/plan.py`).
 const FEW: usize = 3;
 /// How a phase may run.
-const MANNERS: &[&str] = &["alone", "beside", "build", "inside", "low"];
+const MANNERS: &[&str] = &["alone", "beside", "build", "cargo", "inside", "low"];
 /// Folders whose folders are rooms.
 const HOUSES: &[&str] = &["src", "tests"];
 /// What is in the root and no room, for git or cargo makes it.

@@ -115,7 +115,7 @@ async function happens(nth) {
   if (nth % 40 === 10) {
     events.replicas = events.replicas === 4 ? 6 : 4;
     await merge({ ...manager, user: "system:serviceaccount:kube-system:horizontal-pod-autoscaler" }, `${deployment("shop", "web")}/scale?fieldManager=horizontal-pod-autoscaler`, { spec: { replicas: events.replicas } });
-    await merge(manager, `${deployment("shop", "web")}/status?fieldManager=kube-controller-manager`, { status: { observedGeneration: 2 + (nth / 40), replicas: events.replicas, readyReplicas: 4 } });
+    await merge(manager, `${deployment("shop", "web")}/status?fieldManager=kube-controller-manager`, { status: { observedGeneration: 2 + Math.floor(nth / 40), replicas: events.replicas, readyReplicas: 4 } });
   }
   if (nth % 40 === 25) await merge(anna, `/api/v1/namespaces/shop/configmaps/settings?fieldManager=kubectl-edit`, { data: { level: (events.level += 1) % 2 ? "debug" : "info" } });
   if (nth === 60) await merge(anna, `${deployment("shop", "web")}?fieldManager=kubectl-set`, { spec: { template: { spec: { containers: [{ name: "web", image: "shop/web:2.14.1" }] } } } });
