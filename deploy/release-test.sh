@@ -65,9 +65,9 @@ for page in "$out"/deb/usr/share/man/man1/*.gz; do gzip -t "$page"; done
 python3 -m venv "$out/venv"
 "$out/venv/bin/pip" install --quiet --no-index --no-deps --disable-pip-version-check "$out"/watchcache-*.whl
 [ "$("$out/venv/bin/watchcache" --version)" = "watchcache $version" ] || fail "the wheel has another version"
-"$out/venv/bin/pip" show --files watchcache | grep -q THIRD-PARTY-LICENSES || fail "the wheel has no licences"
+"$out/venv/bin/pip" show --files watchcache | grep THIRD-PARTY-LICENSES > /dev/null || fail "the wheel has no licences"
 for licence in "tokio 1" "aws-lc-sys 0" "GNU C Library"; do
-  cat "$folder/THIRD-PARTY-LICENSES" "$folder/NOTICE" | grep -q "$licence" || fail "no licence of $licence"
+  grep --quiet "$licence" "$folder/THIRD-PARTY-LICENSES" "$folder/NOTICE" || fail "no licence of $licence"
 done
 tar -xzf "$out/watchcache-chart-$version.tgz" -C "$out"
 grep -q '^home: ' "$out/watchcache/Chart.yaml" || fail "the chart names no home"

@@ -328,8 +328,12 @@ pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     while let Some(cause) = last.source() {
         last = cause;
     }
-    let within = last.downcast_ref::<io::Error>().and_then(io::Error::get_ref).and_then(|error| error.downcast_ref::<rustls::Error>());
-    match within.or_else(|| last.downcast_ref()).and_then(handshake::refusal) {
+    // An `io::Error` is no source of the one that it is in: that one's source is its own.
+    let mut within = last;
+    while let Some(inner) = within.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        within = inner;
+    }
+    match within.downcast_ref::<rustls::Error>().and_then(handshake::refusal) {
         Some(why) => format!("tls: failed to verify certificate: {why}"),
         None => last.to_string(),
     }

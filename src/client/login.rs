@@ -294,7 +294,11 @@ mod tests {
         assert!(look(&login).is_err_and(|line| line.ends_with(NAMES_NOBODY)) && login.now().has_identity());
         assert_eq!((look(&free), free.now().has_identity(), free.must_name_somebody()), (Ok(true), false, Err(NAMES_NOBODY.to_owned())));
         fs::write(&path, kubeconfig("http://one:1", "a")).expect("written");
-        assert_eq!((look(&login), login.now().has_identity(), login.must_name_somebody()), (Ok(true), false, Ok(())), "no credentials go over plain HTTP");
+        assert_eq!(
+            (look(&login), login.now().has_identity(), login.must_name_somebody()),
+            (Ok(true), false, Ok(())),
+            "no credentials go over plain HTTP"
+        );
     }
 
     #[test]

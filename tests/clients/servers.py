@@ -40,7 +40,7 @@ class Api:
     """A server as its writer sees it: one connection, made anew when it is lost."""
 
     def __init__(self, port, authority=None):
-        self.port, self.connection, self.used = port, None, 0
+        self.port, self.authority, self.connection, self.used = port, authority, None, 0
         self.tls = authority and ssl.create_default_context(cafile=authority)
 
     def ask(self, method, path, body=None, kind="application/json"):
@@ -74,7 +74,8 @@ class Api:
             return False
 
     def is_ready(self):
-        return self.succeeds("GET", "/readyz")
+        # Over a connection of its own: another thread may write meanwhile.
+        return type(self)(self.port, self.authority).succeeds("GET", "/readyz")
 
 
 def kubeconfig(server, user, **cluster):

@@ -134,10 +134,20 @@ def policy(folder):
     return ["--audit-policy-file=policy.yaml", "--audit-log-path=/dev/full", "--audit-log-mode=batch"]
 
 
+def secure(folder):
+    """Flags of a listener with TLS, and of its administrator: no credentials go over plain HTTP, and a replica that is nobody compares nothing."""
+    names = ["-subj", "/CN=main", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-keyout", "main.key", "-out", "main.crt", *names]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (folder / "tokens.csv").write_text("main-token,main,1,system:masters\n")
+    return ["--secure-port=auto", "--bind-address=127.0.0.1", "--tls-cert-file=main.crt", "--tls-private-key-file=main.key", "--token-auth-file=tokens.csv"]
+
+
 def kubeconfig(folder, port):
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": "main.crt"}
     text = {
         "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}], "users": [{"name": "u", "user": {"token": "nobody-asks"}}],
+        "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": "main-token"}}],
     }
     (folder / "upstream.kubeconfig").write_text(json.dumps(text))
     return "--upstream-kubeconfig=upstream.kubeconfig"
@@ -156,10 +166,10 @@ def start(servers, folder):
     servers.serve(
         "alone", "--data-dir=alone", "--quota-backend-bytes=1Gi", "--write-admin-kubeconfig=admin.kubeconfig", "--secure-port=auto", "--bind-address=127.0.0.1", *policy(folder)
     )
-    servers.serve("main", f"--etcd-servers={etcd}")
+    servers.serve("main", f"--etcd-servers={etcd}", *secure(folder))
     servers.ready("alone")
     servers.ready("main")
-    upstream = kubeconfig(folder, servers.ports["main"]["INSECURE_PORT"])
+    upstream = kubeconfig(folder, servers.ports["main"]["SECURE_PORT"])
     servers.serve("replica", f"--etcd-servers={etcd}", upstream)
     # More than three quarters of the budget of `fed`, which is less than it needs for itself.
     for number in range(30):

@@ -78,8 +78,9 @@ pub(super) fn changed_by(old: &[u8], new: &[u8]) -> Option<Manager> {
     }
     let [old, new] = [old, new].map(|text| serde_json::from_slice::<Value>(text).ok());
     let (old, new) = (old?, new?);
-    let owns = |entry: &&Manager| owns_change(&entry.fields, Some(&old), Some(&new));
-    only(after.iter().filter(owns)).cloned()
+    let owns = |entry: &&Manager, is_inside| owns_change(&entry.fields, Some(&old), Some(&new), is_inside);
+    // Of the owner of a map and the owner of its member that has changed, it is the latter.
+    only(after.iter().filter(|entry| owns(entry, false))).or_else(|| only(after.iter().filter(|entry| owns(entry, true)))).cloned()
 }
 
 /// Returns whether a set of fields has one that it had not.
@@ -92,17 +93,22 @@ fn gains(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     is_whole(new) && !is_whole(old) || new.iter().any(below)
 }
 
-/// Returns whether a set of fields has one that was added, or whose value changed.
-fn owns_change(fields: &Map<String, Value>, old: Option<&Value>, new: Option<&Value>) -> bool {
+/// Returns whether a set of fields has one that was added, or whose value changed; with `is_inside`, also one in whose map or list something changed: it may be
+/// owned as a whole, or its members by others.
+fn owns_change(fields: &Map<String, Value>, old: Option<&Value>, new: Option<&Value>, is_inside: bool) -> bool {
     if old == new || new.is_none() {
         return false;
     }
     if fields.is_empty() {
-        return true;
+        let is_same_kind =
+            matches!((old, new), (Some(Value::Object(_)), Some(Value::Object(_))) | (Some(Value::Array(_)), Some(Value::Array(_))));
+        return is_inside || !is_same_kind;
     }
     fields.iter().any(|(step, fields)| match (step.split_once(':'), fields) {
         (None, _) => step == "." && old.is_none(),
-        (Some(step), Value::Object(fields)) => owns_change(fields, old.and_then(|old| at(old, step)), new.and_then(|new| at(new, step))),
+        (Some(step), Value::Object(fields)) => {
+            owns_change(fields, old.and_then(|old| at(old, step)), new.and_then(|new| at(new, step)), is_inside)
+        }
         _ => false,
     })
 }
@@ -163,6 +169,12 @@ mod tests {
         // The same values again, a second later.
         let later = object(&json!({"c": "2", "p": "2"}), &none, &[("controller", 3, data(&["c"])), ("person", 1, data(&["p"]))]);
         assert_eq!(by(&third, &later).as_deref(), Some("controller"));
+        // One owns the map and one the member that has changed: `{}` is what is left of who made the map.
+        let map = ("maker", 1, json!({"f:data": {}}));
+        let [first, second] = ["1", "2"].map(|c| object(&json!({"c": c}), &none, &[map.clone(), owners[0].clone()]));
+        assert_eq!(by(&first, &second).as_deref(), Some("controller"));
+        let [first, second] = ["1", "2"].map(|c| object(&json!({"c": c}), &none, std::slice::from_ref(&map)));
+        assert_eq!(by(&first, &second).as_deref(), Some("maker"));
         // Of a removal nobody is known.
         let removed = object(&json!({"c": "2"}), &none, &[owners[0].clone()]);
         assert_eq!(by(&third, &removed), None);

@@ -76,7 +76,7 @@ fn is_idle(api: &Api, resource: &Resource, counts: &Counts) -> bool {
     let (published, served) = (&resource.handle.published, &resource.served);
     let known = published.known();
     let snapshot = &known.snapshot;
-    let is_empty = snapshot.store.len() == 0 && snapshot.ring.is_empty() && snapshot.broken.is_empty();
+    let is_empty = snapshot.store.is_empty() && snapshot.ring.is_empty() && snapshot.broken.is_empty();
     let is_asked =
         published.watches() > 0 || counts.get(&(served.group.clone(), served.resource.clone())).is_some_and(|requests| requests.all > 0);
     // In upstream mode a resource is loaded when it is asked for; one that is forwarded or has failed is shown with the reason.

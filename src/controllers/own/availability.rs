@@ -29,10 +29,13 @@ struct Availability {
     message: String,
 }
 
+/// A resource, and up to where it was looked at.
+type Followed = (Arc<Resource>, Option<(Epoch, Revision)>);
+
 /// The APIServices of other API servers, which depend on Services and their endpoints.
 pub(super) struct Targets {
     names: BTreeSet<String>,
-    followed: Option<[(Arc<Resource>, Option<(Epoch, Revision)>); 2]>,
+    followed: Option<[Followed; 2]>,
 }
 
 impl Targets {

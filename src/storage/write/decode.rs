@@ -84,7 +84,7 @@ impl DecodedBody {
         let refused = |why: &str| {
             WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
         };
-        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(|unfit| unfit.told(&refused))?;
+        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(|unfit| unfit.told(refused))?;
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
@@ -150,7 +150,7 @@ impl DecodedBody {
             body::identified(&mut tree, expected);
         }
         let conform_as = if patch.kind == PatchKind::Strategic { typed::conform_merged } else { typed::conform };
-        let (unknown, floats) = conform(&mut tree, expected, conform_as).map_err(|unfit| unfit.told(&refused))?;
+        let (unknown, floats) = conform(&mut tree, expected, conform_as).map_err(|unfit| unfit.told(refused))?;
         // What is wrong with the patch itself comes first.
         let warnings: Vec<String> =
             warnings.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();

@@ -120,14 +120,14 @@ pub static UNAPPLIED: [Unapplied; 20] = [
         "\"LoadBalancer\"",
         |service| {
             let is_for_nobody = tree::text(service, &["spec", "type"]) == "LoadBalancer";
-            (is_for_nobody && tree::at(service, &["spec", "loadBalancerClass"]).is_none()).then(|| Cow::Owned(Value::Bool(true)))
+            (is_for_nobody && tree::at(service, &["spec", "loadBalancerClass"]).is_none()).then_some(Cow::Owned(Value::Bool(true)))
         },
         "load balancers are not provisioned by this server: status.loadBalancer stays empty until a controller of yours fills it",
     ),
     row(
         ("apiextensions.k8s.io", "customresourcedefinitions", "apiextensions.k8s.io/customresourcedefinitions"),
         "\"x-kubernetes-validations\"",
-        |object| definition::has_rules(object).then(|| Cow::Owned(Value::Bool(true))),
+        |object| definition::has_rules(object).then_some(Cow::Owned(Value::Bool(true))),
         definition::RULES,
     ),
 ];
@@ -188,7 +188,7 @@ fn own_flow(object: &Value) -> Option<Cow<'_, Value>> {
 
 fn annotated<'v>(object: &'v Value, names: &[&str]) -> Option<Cow<'v, Value>> {
     let says = |name: &&str| tree::text(object, &["metadata", "annotations", name]) == "true";
-    names.iter().any(says).then(|| Cow::Owned(Value::Bool(true)))
+    names.iter().any(says).then_some(Cow::Owned(Value::Bool(true)))
 }
 
 impl Unapplied {

@@ -115,7 +115,7 @@ async function looks(name) {
 
 const fact = (name) => text(`dd[data-fact="${name}"]`);
 check("overview comes", await visit("#overview", async () => (await page.$(".health p")) !== null && (await text(".health")).startsWith("Healthy")));
-check("overview: three numbers come first", await page.$$eval(".numbers dd", (numbers) => numbers.length === 3 && numbers.every((one) => one.textContent !== "–")));
+check("overview: three numbers come first", await until(() => page.$$eval(".numbers dd", (numbers) => (numbers.length === 3 && numbers.every((one) => one.textContent !== "–")) || numbers.map((one) => one.textContent))));
 check("overview: figures beside the plots", await until(async () => ((values) => (values.length > 9 && values.every((value) => value !== "–")) || values)(await all("figcaption b"))));
 const told = await json(`${api}/overview`);
 check("overview: objects as the API says", Math.abs(number(await fact("Objects")) - told.objects) <= 2 || [await fact("Objects"), told.objects]);

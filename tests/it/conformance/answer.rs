@@ -35,6 +35,11 @@ impl Answer {
         Self { status: whole.status, headers, body: symbolic(&body) }
     }
 
+    /// Returns whether memory was older than it should be (`Warning: 110`): a busy machine follows late.
+    pub(super) fn is_stale(&self) -> bool {
+        self.headers.iter().any(|(name, value)| name == "warning" && value.starts_with("110 "))
+    }
+
     /// What differs; ours is `self`.
     pub(super) fn differs_from(&self, theirs: &Self) -> Option<String> {
         let mut text = String::new();
