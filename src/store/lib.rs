@@ -10,9 +10,11 @@
 
 mod archive;
 mod check;
+mod connection;
 mod defragment;
 mod directory;
 mod error;
+mod gateway;
 mod index;
 mod keys;
 mod lease;
@@ -192,7 +194,7 @@ impl Store {
         listen::bind(addresses).await
     }
 
-    /// Serves etcd's gRPC over plain TCP until `stopped` is true. Whoever reaches a listener reads and writes everything.
+    /// Serves etcd's gRPC, its probes and its JSON gateway over plain TCP until `stopped` is true. Whoever reaches a listener reads and writes everything.
     ///
     /// # Errors
     /// A listener's.

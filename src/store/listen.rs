@@ -19,6 +19,8 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::{Router, TcpIncoming};
 
+use super::connection::placed;
+use super::gateway;
 use super::service::Service;
 
 /// Largest request that is read at all; what is larger than etcd allows is then refused with etcd's words.
@@ -57,7 +59,7 @@ pub(super) fn channel(service: &Service) -> Channel {
 pub(super) async fn serve(service: &Service, listeners: Vec<TcpListener>, stopped: watch::Receiver<bool>) -> io::Result<()> {
     let serve_one = |listener: TcpListener| {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let served = router(service).serve_with_incoming_shutdown(incoming, ended(stopped.clone()));
+        let served = router(service).serve_with_incoming_shutdown(placed(incoming), ended(stopped.clone()));
         async move { served.await.map_err(io::Error::other) }
     };
     try_join_all(listeners.into_iter().map(serve_one)).await.map(|_| ())
@@ -67,15 +69,15 @@ pub(super) async fn serve(service: &Service, listeners: Vec<TcpListener>, stoppe
 pub(super) async fn serve_socket(service: &Service, path: &Path, stopped: watch::Receiver<bool>) -> io::Result<()> {
     let listener = bind_socket(path)?;
     // One that cannot be accepted, for want of files, is no reason to refuse the next ones.
-    let incoming = unfold(listener, |listener| async move {
+    let incoming = Box::pin(unfold(listener, |listener| async move {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => return Some((Ok::<_, io::Error>(stream), listener)),
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
-    });
-    router(service).serve_with_incoming_shutdown(incoming, ended(stopped)).await.map_err(io::Error::other)
+    }));
+    router(service).serve_with_incoming_shutdown(placed(incoming), ended(stopped)).await.map_err(io::Error::other)
 }
 
 /// Nobody can connect before it is this user's alone.
@@ -99,7 +101,9 @@ fn router(service: &Service) -> Router {
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_routes(routes(service))
+        // Probes, metrics and the JSON gateway.
+        .accept_http1(true)
+        .add_routes(gateway::add(routes(service).into_axum_router(), service).into())
 }
 
 async fn ended(mut stopped: watch::Receiver<bool>) {

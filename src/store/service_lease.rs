@@ -78,7 +78,7 @@ impl Service {
         }
     }
 
-    async fn renew(&self, id: i64) -> Result<LeaseKeepAliveResponse, Refusal> {
+    pub(super) async fn renew(&self, id: i64) -> Result<LeaseKeepAliveResponse, Refusal> {
         // Read before: a lease that is revoked later must not seem to live at the revision of its end.
         let header = Some(self.shared.header(self.shared.state()?.revision));
         let ttl = self.shared.ask(1, |reply| What::KeepAlive(id, reply)).await?;

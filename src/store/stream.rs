@@ -9,6 +9,7 @@ use std::time::Duration;
 use proto::{Event, WatchRequest, WatchResponse, watch_request::RequestUnion};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::check::MESSAGE_BYTES_MAX;
@@ -40,6 +41,16 @@ impl proto::watch_server::Watch for Service {
     type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
 
     async fn watch(&self, request: Request<Streaming<WatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
+        Ok(Response::new(self.follow(request.into_inner())?))
+    }
+}
+
+impl Service {
+    /// Answers what a client asks of its watches.
+    pub(super) fn follow<R>(&self, requests: R) -> Result<ReceiverStream<Result<WatchResponse, Status>>, Refusal>
+    where
+        R: Stream<Item = Result<WatchRequest, Status>> + Send + Unpin + 'static,
+    {
         let (responses, receiver) = mpsc::channel(RESPONSES_WAITING_MAX);
         let stream = WatchStream {
             state: self.shared.state()?,
@@ -51,8 +62,8 @@ impl proto::watch_server::Watch for Service {
             progress_asked: false,
         };
         // Ends when the client hears no more, or the store is closed.
-        tokio::spawn(stream.run(request.into_inner(), responses));
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        tokio::spawn(stream.run(requests, responses));
+        Ok(ReceiverStream::new(receiver))
     }
 }
 
@@ -91,7 +102,10 @@ enum Action {
 type Responses = mpsc::Sender<Result<WatchResponse, Status>>;
 
 impl WatchStream {
-    async fn run(mut self, mut requests: Streaming<WatchRequest>, responses: Responses) {
+    async fn run<R>(mut self, mut requests: R, responses: Responses)
+    where
+        R: Stream<Item = Result<WatchRequest, Status>> + Send + Unpin,
+    {
         let (mut changes, mut life) = (self.shared.changes(), self.shared.life());
         let mut tick = tokio::time::interval(jittered(self.shared.progress_interval));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -113,10 +127,10 @@ impl WatchStream {
                     permit.send(Ok(response));
                     Action::Sent
                 }
-                request = requests.message(), if !silent && self.pending.len() < PENDING_MAX => match request {
-                    Ok(Some(request)) => Action::Asked(request),
-                    Ok(None) => Action::Silent,
-                    Err(_) => return,
+                request = requests.next(), if !silent && self.pending.len() < PENDING_MAX => match request {
+                    Some(Ok(request)) => Action::Asked(request),
+                    None => Action::Silent,
+                    Some(Err(_)) => return,
                 },
                 _ = changes.changed(), if self.is_idle() => Action::Published,
                 _ = tick.tick() => Action::Tick,
