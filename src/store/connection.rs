@@ -3,20 +3,24 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::stream::unfold;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::time::{Interval, Sleep, interval};
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::Connected;
 
+use super::budget::Share;
+
 /// Connections of one listener; the next ones wait until one of them ends. etcd has as many as its process may have files.
 const CONNECTIONS_MAX: usize = 1_024;
-/// Until a connection has said which version of HTTP it speaks. A head of HTTP/1.1 has hyper's 30 s, and so has the next one after an answer.
+/// Until a connection has said which version of HTTP it speaks. A head of HTTP/1.1 has hyper's 30 s, and so has the next one.
 const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a connection looks whether its client takes its answers.
+const STALL_LOOK: Duration = Duration::from_secs(5);
 /// How a client begins that speaks HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -24,6 +28,9 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) struct Connection<S> {
     stream: S,
     _place: OwnedSemaphorePermit,
+    /// What its answers hold, and whether its client takes them.
+    share: Share,
+    look: Interval,
     /// While it has not said what it speaks.
     opening: Option<Opening>,
 }
@@ -41,7 +48,9 @@ pub(super) fn placed<S>(incoming: impl Stream<Item = io::Result<S>> + Unpin) -> 
         let place = places.clone().acquire_owned().await.ok()?;
         let stream = incoming.next().await?;
         let opening = Opening { matched: 0, deadline: Box::pin(tokio::time::sleep(FIRST_BYTES_TIMEOUT)) };
-        Some((stream.map(|stream| Connection { stream, _place: place, opening: Some(opening) }), (incoming, places)))
+        let connection =
+            |stream| Connection { stream, _place: place, share: Share::default(), look: interval(STALL_LOOK), opening: Some(opening) };
+        Some((stream.map(connection), (incoming, places)))
     })
 }
 
@@ -54,16 +63,29 @@ impl Opening {
     }
 }
 
+impl<S> Connection<S> {
+    /// Fails once the client takes nothing of an answer any more, or has not said in time what it speaks.
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        while self.look.poll_tick(cx).is_ready() {
+            if self.share.is_stalled() {
+                return Poll::Ready(io::ErrorKind::TimedOut.into());
+            }
+        }
+        match &mut self.opening {
+            Some(opening) => opening.deadline.as_mut().poll(cx).map(|()| io::ErrorKind::TimedOut.into()),
+            None => Poll::Pending,
+        }
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let Some(opening) = &mut self.opening else { return read };
         if read.is_pending() {
-            ready!(opening.deadline.as_mut().poll(cx));
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            return self.poll_overdue(cx).map(Err);
         }
-        if !opening.goes_on(&buffer.filled()[before..]) {
+        if self.opening.as_mut().is_some_and(|opening| !opening.goes_on(&buffer.filled()[before..])) {
             self.opening = None;
         }
         read
@@ -72,11 +94,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if written.is_pending() { self.poll_overdue(cx).map(Err) } else { written }
     }
 
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        if written.is_pending() { self.poll_overdue(cx).map(Err) } else { written }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -92,11 +116,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     }
 }
 
-impl<S: Connected> Connected for Connection<S> {
-    type ConnectInfo = S::ConnectInfo;
+impl<S> Connected for Connection<S> {
+    type ConnectInfo = Share;
 
-    fn connect_info(&self) -> S::ConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Share {
+        self.share.clone()
     }
 }
 

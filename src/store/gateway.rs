@@ -22,6 +22,7 @@ use proto::kv_server::Kv;
 use proto::lease_server::Lease;
 use proto::maintenance_server::Maintenance;
 use proto::{LeaseKeepAliveRequest, WatchRequest};
+use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status};
 
 use super::check::MESSAGE_BYTES_MAX;
@@ -31,7 +32,7 @@ use read::Read;
 use write::Write;
 
 /// Bytes of a body: what gRPC takes of a request, in base64, and as much again as half of it for names and space.
-const JSON_BYTES_MAX: usize = 4 << 20;
+pub(super) const JSON_BYTES_MAX: usize = 4 << 20;
 /// How long a body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// What etcd's gateway says of the message that it has translated.
@@ -124,17 +125,20 @@ where
     W: Future<Output = Result<Response<A>, Status>> + Send + 'static,
 {
     let service = service.clone();
-    post(async move |body: Body| {
+    post(async move |request: HttpRequest| {
+        let (head, body) = request.into_parts();
         let asked = collect(body).await.and_then(|body| sized(read::first(&body)?));
         let answer = match asked {
-            Ok(message) => call(service, Request::new(message)).await,
+            Ok(message) => call(service, Request::from_parts(MetadataMap::default(), head.extensions, message)).await,
             Err(status) => Err(status),
         };
-        match answer {
-            Ok(answer) => {
+        match answer.map(Response::into_parts) {
+            Ok((_, message, extensions)) => {
                 let mut text = String::new();
-                answer.get_ref().json(&mut text);
-                translated(text)
+                message.json(&mut text);
+                let mut response = translated(text);
+                *response.extensions_mut() = extensions;
+                response
             }
             Err(status) => refused(&status),
         }
@@ -151,11 +155,12 @@ fn sized<M: Message>(message: M) -> Result<M, Status> {
 type Lines = stream::BoxStream<'static, Result<String, Status>>;
 
 /// Answers a request with a stream of messages, a line each; the body is read to its end before.
-fn streamed(service: &Service, open: fn(&Service, &[u8]) -> Result<Lines, Status>) -> MethodRouter {
+fn streamed(service: &Service, open: fn(&Service, Request<Bytes>) -> Result<Lines, Status>) -> MethodRouter {
     let service = service.clone();
-    post(async move |body: Body| {
+    post(async move |request: HttpRequest| {
+        let (head, body) = request.into_parts();
         let opened = match collect(body).await {
-            Ok(body) => open(&service, &body),
+            Ok(body) => open(&service, Request::from_parts(MetadataMap::default(), head.extensions, body)),
             Err(status) => Err(status),
         };
         match opened {
@@ -179,23 +184,24 @@ fn last(status: &Status) -> String {
     format!("{{\"error\":{}}}\n", described(status))
 }
 
-fn snapshot(service: &Service, _: &[u8]) -> Result<Lines, Status> {
+fn snapshot(service: &Service, _: Request<Bytes>) -> Result<Lines, Status> {
     Ok(service.pieces()?.map(|piece| piece.map(|piece| line(&piece))).boxed())
 }
 
 /// Renews the leases of a body one after the other. A value that cannot be read ends the stream without a word, as in etcd.
-fn keep_alive(service: &Service, body: &[u8]) -> Result<Lines, Status> {
+fn keep_alive(service: &Service, request: Request<Bytes>) -> Result<Lines, Status> {
     let service = service.clone();
-    let renewed = stream::iter(messages::<LeaseKeepAliveRequest>(body)).then(move |lease| {
+    let renewed = stream::iter(messages::<LeaseKeepAliveRequest>(request.get_ref())).then(move |lease| {
         let service = service.clone();
         async move { service.renew(lease.id).await.map(|answer| line(&answer)).map_err(Status::from) }
     });
     Ok(renewed.boxed())
 }
 
-fn watch(service: &Service, body: &[u8]) -> Result<Lines, Status> {
-    let asked = messages::<WatchRequest>(body).into_iter().map(Ok);
-    Ok(service.follow(stream::iter(asked))?.map(|response| response.map(|response| line(&response))).boxed())
+fn watch(service: &Service, request: Request<Bytes>) -> Result<Lines, Status> {
+    let asked = messages::<WatchRequest>(request.get_ref()).into_iter().map(Ok);
+    let responses = service.follow(stream::iter(asked), service.account.of(&request))?;
+    Ok(responses.map(|response| response.map(|response| line(&response))).boxed())
 }
 
 /// The messages of a body, up to one that cannot be read.
@@ -209,7 +215,7 @@ async fn collect(body: Body) -> Result<Bytes, Status> {
     collected.map_err(|_| Status::resource_exhausted(format!("the body cannot be read, or is larger than {JSON_BYTES_MAX} bytes")))
 }
 
-fn refused(status: &Status) -> HttpResponse {
+pub(super) fn refused(status: &Status) -> HttpResponse {
     in_json(http_code(status.code()), described(status))
 }
 

@@ -9,6 +9,7 @@
 //! every revision once, whole and in order (watch, stream); a storage that failed is not written to again (state).
 
 mod archive;
+mod budget;
 mod check;
 mod connection;
 mod defragment;
@@ -16,6 +17,7 @@ mod directory;
 mod error;
 mod gateway;
 mod index;
+mod intake;
 mod keys;
 mod lease;
 mod listen;
@@ -56,6 +58,7 @@ pub use restore::restore;
 pub use save::{Backup, check_backup, save, send};
 pub use state::Size;
 
+use budget::Account;
 use directory::Directory;
 use retention::Retention;
 use service::Service;
@@ -171,7 +174,7 @@ impl Store {
             }
         };
         std::thread::Builder::new().name("store".into()).spawn(run).map_err(StoreError::Thread)?;
-        Ok(Self { service: Service { shared } })
+        Ok(Self { service: Service { shared, account: Account::default() } })
     }
 
     /// The way of a command to this store.

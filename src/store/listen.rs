@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use axum::middleware::from_fn_with_state;
 use futures_util::future::try_join_all;
 use futures_util::stream::unfold;
 use proto::{
@@ -19,6 +20,7 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::{Router, TcpIncoming};
 
+use super::budget::{Account, keep};
 use super::connection::placed;
 use super::gateway;
 use super::service::Service;
@@ -52,14 +54,20 @@ fn routes(service: &Service) -> Routes {
 
 /// A channel that ends in this process: no port, no connection, nothing to authenticate.
 pub(super) fn channel(service: &Service) -> Channel {
+    channel_of(&service.on(Account::own()))
+}
+
+/// The same on the account of a service.
+pub(super) fn channel_of(service: &Service) -> Channel {
     Channel::new(routes(service))
 }
 
 /// Serves until `stopped` is true.
 pub(super) async fn serve(service: &Service, listeners: Vec<TcpListener>, stopped: watch::Receiver<bool>) -> io::Result<()> {
+    let service = service.on(Account::default());
     let serve_one = |listener: TcpListener| {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let served = router(service).serve_with_incoming_shutdown(placed(incoming), ended(stopped.clone()));
+        let served = router(&service).serve_with_incoming_shutdown(placed(incoming), ended(stopped.clone()));
         async move { served.await.map_err(io::Error::other) }
     };
     try_join_all(listeners.into_iter().map(serve_one)).await.map(|_| ())
@@ -77,7 +85,7 @@ pub(super) async fn serve_socket(service: &Service, path: &Path, stopped: watch:
             }
         }
     }));
-    router(service).serve_with_incoming_shutdown(placed(incoming), ended(stopped)).await.map_err(io::Error::other)
+    router(&service.on(Account::default())).serve_with_incoming_shutdown(placed(incoming), ended(stopped)).await.map_err(io::Error::other)
 }
 
 /// Nobody can connect before it is this user's alone.
@@ -103,7 +111,9 @@ fn router(service: &Service) -> Router {
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         // Probes, metrics and the JSON gateway.
         .accept_http1(true)
-        .add_routes(gateway::add(routes(service).into_axum_router(), service).into())
+        .add_routes(
+            gateway::add(routes(service).into_axum_router(), service).layer(from_fn_with_state(service.account.clone(), keep)).into(),
+        )
 }
 
 async fn ended(mut stopped: watch::Receiver<bool>) {

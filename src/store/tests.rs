@@ -15,6 +15,7 @@ use tonic::{Code, Status};
 use super::{Store, StoreConfig};
 use etcd::Etcd;
 
+mod bounds;
 mod gateway;
 mod keeping;
 mod lives;

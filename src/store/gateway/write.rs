@@ -1,4 +1,5 @@
-//! Answers of the JSON gateway as etcd writes them: names of the .proto file, what is empty left out, bytes as base64, 64-bit integers as strings.
+//! Answers of the JSON gateway as etcd writes them: names of the .proto file, what is empty left out, bytes as base64,
+//! 64-bit integers as strings.
 
 use std::fmt::Write as _;
 
