@@ -24,7 +24,7 @@ pub(crate) const DIRECTIONS: &[(&str, &[&str])] = &[
     ("offload", &["fair", "telemetry"]),
     ("proto", &[]),
     ("etcd", &["fair", "model", "proto", "retry"]),
-    ("store", &["owned", "progress", "proto"]),
+    ("store", &["go", "owned", "progress", "proto"]),
     ("cache", &["codec", "etcd", "intern", "model", "offload", "progress", "retry", "telemetry", "wake"]),
     ("client", &["go", "reload", "retry", "x509"]),
     ("conversion", &["cache", "catalogue", "client", "codec", "go", "model", "offload", "retry", "telemetry"]),
