@@ -127,7 +127,8 @@ impl Stage {
         tokio::spawn(main.run());
         tokio::spawn(own.run());
         let runtime = tokio::runtime::Handle::current();
-        let view = View::follow(&runtime, main_handle.published.clone(), converter.clone(), (handle, inbox));
+        let kept = KeptVersions::new(told.subscribe());
+        let view = View::follow(&runtime, main_handle.published.clone(), converter.clone(), (handle, inbox), kept);
         Self {
             hook,
             metrics: figures,
