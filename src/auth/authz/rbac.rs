@@ -15,7 +15,7 @@ use go::quote::quoted;
 use imbl::HashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Affected, Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate, or_default};
+use super::{Affected, Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate, or_default, shared_or_default};
 use crate::user::User;
 
 pub use aggregation::Aggregated;
@@ -107,8 +107,9 @@ pub struct PolicyRule {
 pub(super) struct Role {
     #[serde(deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) rules: Vec<PolicyRule>,
+    /// Shared with the answers that tell them.
+    #[serde(deserialize_with = "shared_or_default")]
+    pub(super) rules: Arc<[PolicyRule]>,
     pub(super) aggregation_rule: Option<aggregation::Rule>,
 }
 
@@ -347,17 +348,17 @@ impl RbacIndex {
     }
 
     /// The rules of the role that a binding names.
-    fn rules_of(&self, binding: &Binding) -> Option<&[PolicyRule]> {
+    fn rules_of(&self, binding: &Binding) -> Option<&Arc<[PolicyRule]>> {
         self.resolve(&binding.role_ref, &binding.namespace)
     }
 
-    fn resolve(&self, role: &RoleRef, namespace: &str) -> Option<&[PolicyRule]> {
+    fn resolve(&self, role: &RoleRef, namespace: &str) -> Option<&Arc<[PolicyRule]>> {
         let found = match &*role.kind {
             "ClusterRole" => self.cluster_roles.get(&*role.name),
             "Role" => self.roles.get(&KeyRef { namespace, name: &role.name }),
             _ => None,
         };
-        found.map(|role| &*role.rules)
+        found.map(|role| &role.rules)
     }
 
     /// The first binding of a namespace, by name, that allows it; those whose role is not there are told.
@@ -386,7 +387,7 @@ impl RbacIndex {
         let (mut rules, mut dangling) = (Vec::new(), Vec::new());
         for bound in scopes(namespace).flat_map(|scope| self.applying(scope, user)) {
             match self.rules_of(&bound.binding) {
-                Some(of) => rules.extend(of),
+                Some(of) => rules.extend(of.iter()),
                 None => dangling.push(&*bound.binding),
             }
         }
@@ -419,17 +420,14 @@ impl Authorizer for RbacIndex {
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> Rules {
-        let (held, dangling) = self.held(user, namespace);
-        let mut rules = Rules { errors: errors(&dangling), ..Rules::default() };
-        for rule in held {
-            if !rule.resources.is_empty() {
-                rules.resource_rules.push(PolicyRule { non_resource_urls: Vec::new(), ..rule.clone() });
-            }
-            if !rule.non_resource_urls.is_empty() {
-                let (verbs, non_resource_urls) = (rule.verbs.clone(), rule.non_resource_urls.clone());
-                rules.non_resource_rules.push(PolicyRule { verbs, non_resource_urls, ..PolicyRule::default() });
+        let (mut rules, mut dangling) = (Rules::default(), Vec::new());
+        for bound in scopes(namespace).flat_map(|scope| self.applying(scope, user)) {
+            match self.rules_of(&bound.binding) {
+                Some(of) => rules.of_roles.push(of.clone()),
+                None => dangling.push(&*bound.binding),
             }
         }
+        rules.errors = errors(&dangling);
         rules
     }
 }
