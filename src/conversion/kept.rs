@@ -41,6 +41,13 @@ struct Held {
     is_watched: bool,
 }
 
+impl Version {
+    /// Whether somebody who has asked for it may still be about to read it.
+    pub(crate) fn was_just_asked_for(&self) -> bool {
+        self.last.lock().elapsed() < READ_WITHIN
+    }
+}
+
 impl KeptVersions {
     /// None yet. While something is given up there is little room.
     #[must_use]

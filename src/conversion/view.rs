@@ -233,7 +233,7 @@ impl Follower {
             select! {
                 () = changed => {}
                 () = asked.evicted.notified() => {
-                    if self.inbox.watches() == 0 {
+                    if self.inbox.watches() == 0 && !self.asked.was_just_asked_for() {
                         self.let_go();
                     }
                 }

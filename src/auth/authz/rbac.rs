@@ -6,6 +6,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -363,6 +364,9 @@ impl RbacIndex {
 
     /// The first binding of a namespace, by name, that allows it; those whose role is not there are told.
     fn granted<'a>(&'a self, namespace: &'a str, asked: &Attributes<'a>, dangling: &mut Vec<&'a Binding>) -> Option<&'a Bound> {
+        /// Roles that are remembered: one that is bound often is looked through once.
+        const REFUSING_MAX: usize = 16;
+        let mut refusing: Vec<*const [PolicyRule]> = Vec::new();
         let mut first: Option<&Bound> = None;
         for bucket in self.buckets(namespace, asked.user) {
             for bound in bucket {
@@ -370,10 +374,12 @@ impl RbacIndex {
                     break;
                 }
                 match self.rules_of(&bound.binding) {
+                    Some(rules) if refusing.contains(&Arc::as_ptr(rules)) => {}
                     Some(rules) if rules.iter().any(|rule| rule.allows(asked)) => {
                         first = Some(bound);
                         break;
                     }
+                    Some(rules) if refusing.len() < REFUSING_MAX => refusing.push(Arc::as_ptr(rules)),
                     Some(_) => {}
                     None => dangling.push(&bound.binding),
                 }
@@ -382,12 +388,13 @@ impl RbacIndex {
         first
     }
 
-    /// Every rule that is the user's in a namespace, and the bindings whose role is not there; in the order of the bindings.
+    /// Every rule that is the user's in a namespace, those of a role once, and the bindings whose role is not there; in the order of the bindings.
     fn held<'a>(&'a self, user: &'a User, namespace: &'a str) -> (Vec<&'a PolicyRule>, Vec<&'a Binding>) {
-        let (mut rules, mut dangling) = (Vec::new(), Vec::new());
+        let (mut rules, mut dangling, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         for bound in scopes(namespace).flat_map(|scope| self.applying(scope, user)) {
             match self.rules_of(&bound.binding) {
-                Some(of) => rules.extend(of.iter()),
+                Some(of) if seen.insert(Arc::as_ptr(of)) => rules.extend(of.iter()),
+                Some(_) => {}
                 None => dangling.push(&*bound.binding),
             }
         }
