@@ -122,8 +122,15 @@ impl View {
             return;
         }
         let mut standing = self.standing.clone();
-        let done = standing.wait_for(|standing| matches!(standing, Standing::Live | Standing::Failing(_)));
-        let _ = timeout(limit, done).await;
+        let ready = async {
+            let is_failing = |standing: &Standing| matches!(standing, Standing::Failing(_));
+            let done = standing.wait_for(|standing| *standing == Standing::Live || is_failing(standing)).await;
+            // Its cacher has been fed, and may not have published yet.
+            if done.is_ok_and(|standing| !is_failing(&standing)) {
+                let _ = self.published.wait_until(Known::is_ready, limit).await;
+            }
+        };
+        let _ = timeout(limit, ready).await;
     }
 
     /// Has the version kept from now on.

@@ -102,9 +102,13 @@ pub async fn run_on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 
     on_thread(&LONG, work).await
 }
 
-/// The same for what nobody asks for alone: turns go round among the names of what it is for.
-pub async fn run_for<T: Send + 'static>(whose: Arc<str>, work: impl FnOnce() -> T + Send + 'static) -> T {
-    asked_by(whose, on_thread(&FOR_ALL, work)).await
+/// Has `work` done on a thread of its own that nobody asks for alone: turns go round among the names of what it is for. Without a runtime it is done at once, for nothing
+/// else runs that could wait for it.
+pub fn begin_for(whose: Arc<str>, work: impl FnOnce() + Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(asked_by(whose, on_thread(&FOR_ALL, work)))),
+        Err(_) => work(),
+    }
 }
 
 async fn on_thread<T: Send + 'static>(turns: &Turns, work: impl FnOnce() -> T + Send + 'static) -> T {

@@ -9,9 +9,9 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use fair::{Leaves, Share, Shares};
 use http::{HeaderMap, Uri, header::UPGRADE};
 use http_body::{Frame, SizeHint};
-use fair::{Leaves, Share, Shares};
 use model::Revision;
 
 use super::super::{api::Api, check::Behind, line::RequestLine};

@@ -9,7 +9,6 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 
 use super::dispatcher::body;
 use codec::{Encoder, Unencodable};
@@ -91,18 +90,8 @@ impl Later {
         }
         drop(state);
         let making = Making(self.clone());
-        match Handle::try_current() {
-            Ok(runtime) => {
-                let whose = self.whose.clone();
-                runtime.spawn(offload::run_for(whose, move || making.make()));
-                Poll::Pending
-            }
-            // Nothing else runs that could wait for it.
-            Err(_) => {
-                making.make();
-                Poll::Ready(())
-            }
-        }
+        offload::begin_for(self.whose.clone(), move || making.make());
+        if self.made().is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn end(&self, made: Result<Bytes, Unencodable>) {

@@ -1,3 +1,5 @@
+//! What programs match, beside what Go matches, and what they take.
+
 use proptest::prelude::*;
 use serde::Deserialize;
 
