@@ -72,8 +72,10 @@ impl Created {
     /// They are too many for the form that is asked for.
     pub(super) fn rules(&mut self, object: Value, rules: Rules) -> Result<Value, Status> {
         if self.reply.is_compact() && self.reply.media() == Media::Json {
-            self.pieces = RulesReview::new(object, rules);
-            return Ok(Value::Null);
+            self.pieces = RulesReview::new(object.clone(), rules.clone());
+            if self.pieces.is_some() {
+                return Ok(Value::Null);
+            }
         }
         if rules.bytes_up_to(OTHER_FORMS_BYTES_MAX) > OTHER_FORMS_BYTES_MAX {
             let why = format!("the rules have more than {OTHER_FORMS_BYTES_MAX} bytes, which are only answered as compact JSON");

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::piece_body::Pieces;
 use auth::authz::{Rules, ToldRule, rbac::PolicyRule};
 use codec::{Unencodable, stored};
+use go::json::value_into;
 
 /// Bytes of rules, about, that are answered whole, in any form.
 pub(super) const WHOLE_BYTES: usize = 256 << 10;
@@ -32,17 +33,17 @@ const LISTS: usize = 2;
 impl RulesReview {
     /// A review whose object is this one, but for its rules.
     pub(super) fn new(mut object: Value, rules: Rules) -> Option<Self> {
-        const EMPTY: &[u8] = br#""resourceRules":[],"nonResourceRules":[]"#;
-        const BETWEEN: &[u8] = br#"],"nonResourceRules":["#;
+        const FIRST: &[u8] = br#""resourceRules":"#;
+        const BETWEEN: &[u8] = br#","nonResourceRules":"#;
+        let empty = [FIRST, b"null", BETWEEN, b"null"].concat();
         let Rules { of_roles, incomplete, errors } = rules;
         object["status"] = serde_json::to_value(Rules { of_roles: Vec::new(), incomplete, errors }).ok()?;
         let text = stored::render(false, &object);
         // No text of the object has such quotes.
-        let at = memchr::memmem::find(&text, EMPTY)? + br#""resourceRules":["#.len();
-        let (before, rest) = text.split_at(at);
-        let after = rest.get(BETWEEN.len()..)?;
-        let after = [after, b"\n"].concat();
-        Some(Self { before: before.to_vec(), between: BETWEEN.to_vec(), after, of_roles, list: 0, role: 0, rule: 0, is_first: true })
+        let at = memchr::memmem::find(&text, &empty)?;
+        let before = text[..at + FIRST.len()].to_vec();
+        let after = [&text[at + empty.len()..], b"\n"].concat();
+        Some(Self { before, between: BETWEEN.to_vec(), after, of_roles, list: 0, role: 0, rule: 0, is_first: true })
     }
 
     /// Appends what the next rule says in this list, if it says anything; `None` after the last one.
@@ -55,13 +56,22 @@ impl RulesReview {
         self.rule += 1;
         let told = if self.list == 0 { ToldRule::of_resources(rule) } else { ToldRule::of_paths(rule) };
         if let Some(told) = told {
-            if !mem::replace(&mut self.is_first, false) {
-                out.push(b',');
-            }
-            out.extend(serde_json::to_value(told).map(|rule| stored::render(false, &rule)).unwrap_or_default());
+            out.push(if mem::replace(&mut self.is_first, false) { b'[' } else { b',' });
+            told_into(&told, out);
         }
         Some(())
     }
+}
+
+/// Appends a rule as the whole object would have it.
+fn told_into(told: &ToldRule<'_>, out: &mut Vec<u8>) {
+    for (nth, (name, texts)) in told.members().enumerate() {
+        out.push(if nth == 0 { b'{' } else { b',' });
+        value_into(&name.into(), out);
+        out.push(b':');
+        value_into(&if texts.is_empty() { Value::Null } else { texts.to_vec().into() }, out);
+    }
+    out.push(b'}');
 }
 
 impl Pieces for RulesReview {
@@ -75,6 +85,7 @@ impl Pieces for RulesReview {
             if self.next_into(out).is_some() {
                 continue;
             }
+            out.extend_from_slice(if self.is_first { b"null" } else { b"]" });
             self.list += 1;
             (self.role, self.rule, self.is_first) = (0, 0, true);
             if self.list == LISTS {
@@ -111,7 +122,14 @@ mod tests {
             resource_names: names.iter().map(|name| (*name).to_owned()).collect(),
             non_resource_urls: paths.iter().map(|path| (*path).to_owned()).collect(),
         };
-        let role: Arc<[PolicyRule]> = Arc::new([rule(&["a<b"], &[]), rule(&[], &["/x"]), rule(&["c", "d"], &["/y"]), rule(&[], &[])]);
+        let role: Arc<[PolicyRule]> = Arc::new([
+            rule(&["a<b\u{8}"], &[]),
+            rule(&[], &["/x"]),
+            rule(&["c", "d"], &["/y"]),
+            rule(&[], &[]),
+            PolicyRule { resources: vec!["pods".into()], ..PolicyRule::default() },
+        ]);
+        let paths_only: Arc<[PolicyRule]> = Arc::new([rule(&[], &["/x"])]);
         for (of_roles, errors) in
             [(vec![role.clone(), Arc::new([]), role], vec!["\"resourceRules\":[],".to_owned()]), (Vec::new(), Vec::new())]
         {
@@ -140,7 +158,8 @@ mod tests {
             (0..8_000).map(|at| PolicyRule { resource_names: vec![format!("n{at}")], ..PolicyRule::default() }).collect();
         let rules = Rules { of_roles: vec![role; 100], ..Rules::default() };
         assert!(rules.bytes_up_to(WHOLE_BYTES) > WHOLE_BYTES);
-        let review = RulesReview::new(json!({"kind": "SelfSubjectRulesReview"}), rules).expect("a review");
+        let object = json!({"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}, "spec": {}});
+        let review = RulesReview::new(object, rules).expect("a review");
         assert!(review.held() < 4_096);
     }
 }

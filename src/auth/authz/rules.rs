@@ -55,6 +55,20 @@ impl<'r> ToldRule<'r> {
     }
 }
 
+impl ToldRule<'_> {
+    /// Its members in the order of the Go type, without those that are left out when they are empty.
+    pub fn members(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        let Self { verbs, api_groups, resources, resource_names, non_resource_urls } = *self;
+        let others = [
+            ("apiGroups", api_groups),
+            ("resources", resources),
+            ("resourceNames", resource_names),
+            ("nonResourceURLs", non_resource_urls),
+        ];
+        std::iter::once(("verbs", verbs)).chain(others.into_iter().filter(|(_, texts)| !texts.is_empty()))
+    }
+}
+
 impl Rules {
     /// About how many bytes they have as JSON, counted up to a limit.
     #[must_use]
