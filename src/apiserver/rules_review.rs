@@ -8,6 +8,7 @@ use super::piece_body::Pieces;
 use auth::authz::{Rules, ToldRule, rbac::PolicyRule};
 use codec::{Unencodable, stored};
 use go::json::value_into;
+use offload::run_blocking;
 
 /// Bytes of rules, about, that are answered whole, in any form.
 pub(super) const WHOLE_BYTES: usize = 256 << 10;
@@ -74,8 +75,8 @@ fn told_into(told: &ToldRule<'_>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-impl Pieces for RulesReview {
-    fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
+impl RulesReview {
+    fn some_into(&mut self, out: &mut Vec<u8>, limit: usize) {
         /// Rules that are looked at in one step, whether they say something or not.
         const LOOKS: usize = 4_096;
         let mut looks = 0;
@@ -95,6 +96,13 @@ impl Pieces for RulesReview {
                 out.append(&mut self.between);
             }
         }
+    }
+}
+
+impl Pieces for RulesReview {
+    /// One frame after the other is ready: others must go on while they are made.
+    fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
+        run_blocking(|| self.some_into(out, limit));
         Ok(())
     }
 
