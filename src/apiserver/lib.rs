@@ -57,6 +57,7 @@ pub mod resource;
 pub mod respond;
 mod reviews;
 mod routes;
+mod rules_review;
 pub mod service;
 pub mod settings;
 pub mod stages;

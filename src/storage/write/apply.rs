@@ -60,7 +60,7 @@ impl Writer {
         let target = &request.target;
         let schema = self.schema(target.served()).await?;
         let schema = schema.as_deref();
-        let is_large = is_large_patch(PatchKind::Apply, body) || is_heavy(schema);
+        let is_large = is_large_patch(PatchKind::Apply, body) || is_heavy(target, schema);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let configuration = self.offload.run(is_large, || Configuration::read(body)).await?;
         let creates = request.part == Part::Main;

@@ -325,7 +325,7 @@ impl Writer {
         last_try: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(judge.schema);
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(target, judge.schema);
         let requester = request.requester.as_ref();
         let sent_revision = tree::text(&object, &["metadata", "resourceVersion"]).to_owned();
         let told = warnings.len();
@@ -404,7 +404,7 @@ impl Writer {
             .change_managed(
                 &managers,
                 (target, ReadFrom::Cache),
-                (request.options.dry_run, is_large(body) || is_heavy(schema)),
+                (request.options.dry_run, is_large(body) || is_heavy(target, schema)),
                 services,
                 |current| {
                     // Only what the last try had to say counts.
@@ -457,7 +457,7 @@ impl Writer {
         let schema = self.schema(target.served()).await?;
         let schema = schema.as_deref();
         let expected = Expected::of(target.served()).with_schema(schema);
-        let is_large = is_large_patch(kind, body) || is_heavy(schema);
+        let is_large = is_large_patch(kind, body) || is_heavy(target, schema);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let session = self.session(request);
@@ -489,7 +489,7 @@ impl Writer {
         syntax: Syntax,
         body: &[u8],
     ) -> Result<DecodedBody, WriteError> {
-        self.offload.run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body)).await
+        self.offload.run(is_large(body) || is_heavy(&request.target, schema), || DecodedBody::read(request, schema, syntax, body)).await
     }
 
     /// Changes an object as [`Self::change`] does; tries again without its managed fields if it is too large for etcd with them, and once the object is there in
@@ -564,9 +564,10 @@ fn is_large(body: &[u8]) -> bool {
     body.len() >= offload::LARGE_BYTES
 }
 
-/// Whether whatever is compared with this schema may take long.
-fn is_heavy(schema: Option<&Schema>) -> bool {
-    schema.is_some_and(Schema::is_heavy)
+/// Whether whatever is written there may take long: it is compared with a large schema, or is a definition, of which a small one may say much.
+fn is_heavy(target: &ObjectRef, schema: Option<&Schema>) -> bool {
+    let served = target.served();
+    schema.is_some_and(Schema::is_heavy) || (&*served.group, &*served.resource) == ("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
 /// Whether to apply a patch takes long, whatever the object.
