@@ -1,8 +1,6 @@
 //! What a YAML scalar means: the rules of YAML 1.1 as the real server's decoder has them.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-
-use crate::strconv::underscores_fit;
+use crate::{base64, strconv::underscores_fit};
 
 /// A scalar with its type.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +144,6 @@ fn is_zone(text: &str) -> bool {
 }
 
 fn binary(text: &str) -> Result<Scalar, String> {
-    let digits: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    let bytes = BASE64_STANDARD.decode(digits).map_err(|_| "!!binary value contains invalid base64 data".to_owned())?;
+    let bytes = base64::decode(text).map_err(|_| "!!binary value contains invalid base64 data".to_owned())?;
     Ok(Scalar::Text(String::from_utf8_lossy(&bytes).into_owned()))
 }
