@@ -13,6 +13,7 @@ mod body;
 mod call;
 mod caught;
 pub mod check;
+mod claim_status;
 mod client_proof;
 mod component_statuses;
 mod conn;

@@ -122,6 +122,7 @@ impl Caller {
         Ok(match &self.webhook.place {
             Some(WebhookPlace::Url(url)) => format!("{}?timeout=30s", url.trim_end_matches('/')),
             Some(WebhookPlace::Service { namespace, name, path, port }) => {
+                let path = if path.is_empty() { "/" } else { path };
                 format!("https://{name}.{namespace}.svc:{port}{path}?timeout=30s")
             }
             None => return Err("webhook configuration must have either service or URL".to_owned()),

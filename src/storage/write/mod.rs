@@ -64,6 +64,7 @@ use metadata::{Found, dedup_owners};
 use model::ByResource;
 use object_ref::{Current, ObjectRef, StoredValue};
 use on_url::{created_by_update, in_namespace, is_of, may_create};
+pub use options::MalformedDeletion;
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use registry::ServedResources;
 use schema::Schema;
@@ -252,8 +253,14 @@ impl Writer {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub async fn delete_options(&self, query: &Query, syntax: Syntax, body: &[u8]) -> Result<DeleteOptions, DeleteOptionsError> {
-        self.offload.run(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
+    pub async fn delete_options(
+        &self,
+        gate: MalformedDeletion,
+        query: &Query,
+        syntax: Syntax,
+        body: &[u8],
+    ) -> Result<DeleteOptions, DeleteOptionsError> {
+        self.offload.run(is_large(body), || DeleteOptions::parse(gate, query, syntax, body)).await
     }
 
     /// POST of a collection (spec api-surface §5). `warnings` gets the texts of `Warning` headers, as in the methods below.
@@ -349,7 +356,8 @@ impl Writer {
                 return match &current {
                     Some(current) => Err(exists(current)),
                     None => {
-                        let mut object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                        let object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                        let mut object = kinds::decoded(target.served(), &object).into_owned();
                         if !sent_revision.is_empty() {
                             tree::set(&mut object, &["metadata", "resourceVersion"], sent_revision.into());
                         }
