@@ -316,7 +316,7 @@ fn definition(group: &str, plural: &str, version: &str, bytes: usize) -> Value {
     })
 }
 
-async fn served(client: &Client, collection: &str) -> Outcome {
+pub(super) async fn served(client: &Client, collection: &str) -> Outcome {
     let began = Instant::now();
     loop {
         let answer = client.ask(&Request { method: "GET", target: collection, body: None }).await?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Alone, Outcome, asked};
+use super::{Alone, Outcome, asked, definitions::served};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -29,7 +29,7 @@ async fn a_number_written_as_float_is_another_one() -> Outcome {
     let client = server.client();
     asked(&client, ("POST", DEFINITIONS), Some(&definition()), 201).await?;
     let object = |spec: Value| json!({"apiVersion": "ex.io/v1", "kind": "Number", "metadata": {"name": "x"}, "spec": spec});
-    super::until(&client, NUMBERS, 200).await?;
+    served(&client, NUMBERS).await?;
     asked(&client, ("POST", NUMBERS), Some(&object(json!({"a": 1, "z": 0}))), 201).await?;
     let one = format!("{NUMBERS}/x");
     for (patch, generation) in [
@@ -125,4 +125,40 @@ async fn sent(server: &Alone, path: &str, body: &str) -> Result<Value, super::Fa
     let headers = [("content-type".to_owned(), "application/json".to_owned())];
     let answer = server.client().whole("DELETE", path, &headers, body.as_bytes()).await?;
     Ok(serde_json::from_slice(&answer.body)?)
+}
+
+/// Texts of errors and warnings about what an apply and a webhook were given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_have_the_texts_of_the_real_server() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let headers = [("content-type".to_owned(), "application/apply-patch+yaml".to_owned())];
+    let twice = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {x: '1', x: '2'}\n";
+    let applied = client.whole("PATCH", &format!("{MAPS}/m?fieldManager=m"), &headers, twice).await?;
+    let warnings: Vec<&str> = applied.header("warning").collect();
+    assert_eq!(warnings, [r#"299 - "line 4: key \"x\" already set in map""#]);
+    let secret = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"data":{"a":"aGk"}}"#;
+    let path = "/api/v1/namespaces/default/secrets";
+    let refused = client.whole("PATCH", &format!("{path}/s?fieldManager=m"), &headers, secret).await?;
+    let refused: Value = serde_json::from_slice(&refused.body)?;
+    let why = "unable to convert unstructured object to /v1, Kind=Secret: error decoding from json: illegal base64 data at input byte 0";
+    assert_eq!(refused["message"], format!("failed to convert new object (/s; /v1, Kind=Secret) to proper version: {why}"));
+    let body = json!({"metadata": {"name": "s"}, "data": {"a": "aGk=="}});
+    let refused = asked(&client, ("POST", path), Some(&body), 400).await?;
+    assert!(refused["message"].as_str().is_some_and(|why| why.ends_with("illegal base64 data at input byte 4")), "{refused}");
+    let mut definition = definition();
+    let service = json!({"namespace": "nope", "name": "hook"});
+    definition["spec"]["conversion"] =
+        json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"service": service}}});
+    let mut other = definition["spec"]["versions"][0].clone();
+    (other["name"], other["storage"]) = (json!("v2"), json!(false));
+    definition["spec"]["versions"].as_array_mut().ok_or("no versions")?.push(other);
+    asked(&client, ("POST", DEFINITIONS), Some(&definition), 201).await?;
+    let numbers = "/apis/ex.io/v2/numbers";
+    served(&client, numbers).await?;
+    let object = json!({"apiVersion": "ex.io/v2", "kind": "Number", "metadata": {"name": "x"}});
+    let failed = asked(&client, ("POST", numbers), Some(&object), 500).await?;
+    assert!(failed["message"].as_str().is_some_and(|why| why.contains("https://hook.nope.svc:443/?timeout=30s")), "{failed}");
+    Ok(())
 }
