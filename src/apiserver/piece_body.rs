@@ -13,7 +13,6 @@ use server::budget::Reservation;
 
 use super::body::FRAME_BYTES;
 use codec::{Document, Listing, Unencodable};
-use offload::run_blocking;
 use telemetry::RequestTimer;
 
 /// What is written piece by piece, and lets go of what is written.
@@ -27,7 +26,7 @@ pub(super) trait Pieces {
 
 impl Pieces for Document {
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
-        if self.is_defined() { run_blocking(|| self.fill(out, limit)) } else { self.fill(out, limit) }
+        self.fill(out, limit)
     }
 
     fn is_done(&self) -> bool {
@@ -41,7 +40,7 @@ impl Pieces for Document {
 
 impl Pieces for Listing {
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
-        if self.is_defined() { run_blocking(|| self.fill(out, limit)) } else { self.fill(out, limit) }
+        self.fill(out, limit)
     }
 
     fn is_done(&self) -> bool {

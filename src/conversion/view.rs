@@ -20,16 +20,16 @@ use std::{
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::{
     select,
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
     converter::{BYTES_PER_CALL, ConversionError, Converter, OBJECTS_PER_CALL},
-    kept::{KeptVersions, Version},
     webhook::CALLS_AT_ONCE,
 };
 use cache::{
@@ -73,10 +73,16 @@ enum Standing {
 
 /// A version that is followed; when this is dropped, its cacher ends.
 pub struct View {
-    asked: Arc<Version>,
+    asked: Arc<Asked>,
     standing: watch::Receiver<Standing>,
     published: Arc<Published>,
     follower: JoinHandle<()>,
+}
+
+/// That somebody asks for a version, and when that was last.
+struct Asked {
+    begin: Notify,
+    last: Mutex<Instant>,
 }
 
 impl Drop for View {
@@ -93,9 +99,8 @@ impl View {
         source: Arc<Published>,
         converter: Arc<Converter>,
         (handle, inbox): (Handle, Inbox),
-        kept: Arc<KeptVersions>,
     ) -> Self {
-        let asked = kept.version();
+        let asked = Arc::new(Asked { begin: Notify::new(), last: Mutex::new(Instant::now()) });
         let (told, standing) = watch::channel(Standing::Asleep);
         let published = handle.published.clone();
         let follower = Follower {
@@ -104,7 +109,6 @@ impl View {
             handle,
             inbox,
             asked: asked.clone(),
-            kept,
             standing: told,
             seen: None,
             made: HashMap::new(),
@@ -122,15 +126,8 @@ impl View {
             return;
         }
         let mut standing = self.standing.clone();
-        let ready = async {
-            let is_failing = |standing: &Standing| matches!(standing, Standing::Failing(_));
-            let done = standing.wait_for(|standing| *standing == Standing::Live || is_failing(standing)).await;
-            // Its cacher has been fed, and may not have published yet.
-            if done.is_ok_and(|standing| !is_failing(&standing)) {
-                let _ = self.published.wait_until(Known::is_ready, limit).await;
-            }
-        };
-        let _ = timeout(limit, ready).await;
+        let done = standing.wait_for(|standing| matches!(standing, Standing::Live | Standing::Failing(_)));
+        let _ = timeout(limit, done).await;
     }
 
     /// Has the version kept from now on.
@@ -178,8 +175,7 @@ struct Follower {
     converter: Arc<Converter>,
     handle: Handle,
     inbox: Inbox,
-    asked: Arc<Version>,
-    kept: Arc<KeptVersions>,
+    asked: Arc<Asked>,
     standing: watch::Sender<Standing>,
     /// Up to which revision of which life of the resource the cacher was fed.
     seen: Option<(Epoch, Revision)>,
@@ -235,15 +231,9 @@ impl Follower {
                 self.let_go();
                 continue;
             }
-            self.note();
-            let (fed, asked) = (self.inbox.fed().clone(), self.asked.clone());
+            let fed = self.inbox.fed().clone();
             select! {
                 () = changed => {}
-                () = asked.evicted.notified() => {
-                    if self.inbox.watches() == 0 && !self.asked.was_just_asked_for() {
-                        self.let_go();
-                    }
-                }
                 () = fed.asked() => {}
                 () = sleep(FOLLOW_EVERY), if !fed.is_awaited() => {}
                 _ = source.wait_until(|now| now.revision > known.revision, READY_LOOK), if fed.is_awaited() => {}
@@ -301,12 +291,6 @@ impl Follower {
         self.made.extend(kept.scan(b"", b"").map(|object| (Bytes::copy_from_slice(object.key()), object.clone())));
     }
 
-    /// Notes how much it holds.
-    fn note(&self) {
-        let snapshot = &self.inbox.known().snapshot;
-        self.kept.note(&self.asked, snapshot.store.bytes() + snapshot.ring.bytes(), self.inbox.watches() > 0);
-    }
-
     fn is_idle(&self) -> bool {
         self.inbox.watches() == 0 && self.asked.last.lock().elapsed() > IDLE_MAX
     }
@@ -315,7 +299,6 @@ impl Follower {
     fn let_go(&mut self) {
         self.void();
         self.made = HashMap::new();
-        self.kept.note(&self.asked, 0, false);
         let empty = Feed::Reset {
             epoch: self.next,
             revision: Revision::ZERO,

@@ -1,12 +1,11 @@
-//! The syntax of Go's regular expressions, in which a schema writes a `pattern`: whether one can be compiled, and in Go's words why not; and programs that match texts.
+//! The syntax of Go's regular expressions, in which a schema writes a `pattern`: whether one can be compiled, and in Go's words why not; and the same in the syntax of
+//! the crate `regex` (`print`).
 //!
-//! Follows `regexp/syntax` of Go 1.26 step by step, for its errors show what it had read. Limits of depth and size are those of `Program::compile`.
+//! Follows `regexp/syntax` of Go 1.26 step by step, for its errors show what it had read. Its limits of depth and size are not kept.
 
-mod classes;
-mod parts;
-mod program;
+mod print;
 
-pub use program::{COMPILED_BYTES_MAX, PATTERNS_BYTES_MAX, Program, TooManySteps};
+pub use print::{Printed, to_rust};
 
 /// More copies than this of one part, all repetitions around it together, are refused.
 const COPIES_MAX: u32 = 1_000;
@@ -197,7 +196,7 @@ impl<'p> Parser<'p> {
 }
 
 /// The counts of a repetition, `{1,3}`; what is too large for it is above `COPIES_MAX` all the same.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Counts {
     least: u32,
     /// None: no end.

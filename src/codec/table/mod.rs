@@ -13,7 +13,6 @@ mod path;
 mod printers;
 mod rows;
 mod walk;
-mod work;
 
 #[cfg(test)]
 mod golden;

@@ -47,7 +47,6 @@ mod trouble;
 mod unapplied;
 mod unread;
 mod unstored;
-mod values;
 mod versions;
 mod webhook;
 
