@@ -43,9 +43,9 @@ const watch = (who, path) => watches.push(fetch(`${server}${path}${path.includes
 const apps = [
   ["shop", "web", 4, "shop/web:2.14.0"], ["shop", "cart", 2, "shop/cart:1.8.3"], ["shop", "search", 3, "shop/search:4.1.0"],
   ["payments", "ledger", 2, "shop/ledger:0.9.7"], ["payments", "api", 2, "shop/payments-api:3.2.1"],
-  ["monitoring", "prometheus", 1, "quay.io/prometheus/prometheus:v3.5.0"], ["monitoring", "grafana", 1, "docker.io/grafana/grafana:12.1.0"],
-  ["cert-manager", "cert-manager", 1, "quay.io/jetstack/cert-manager-controller:v1.21.0"], ["argocd", "argocd-application-controller", 1, "quay.io/argoproj/argocd:v3.1.0"],
-  ["ingress-nginx", "ingress-nginx-controller", 2, "registry.k8s.io/ingress-nginx/controller:v1.13.1"], ["kube-system", "coredns", 2, "registry.k8s.io/coredns/coredns:v1.13.0"],
+  ["monitoring", "prometheus", 1, "shop/prometheus/prometheus:v3.5.0"], ["monitoring", "grafana", 1, "shop/grafana/grafana:12.1.0"],
+  ["cert-manager", "cert-manager", 1, "shop/jetstack/cert-manager-controller:v1.21.0"], ["argocd", "argocd-application-controller", 1, "shop/argoproj/argocd:v3.1.0"],
+  ["ingress-nginx", "ingress-nginx-controller", 2, "shop/ingress-nginx/controller:v1.13.1"], ["kube-system", "coredns", 2, "shop/coredns/coredns:v1.13.0"],
 ];
 const deployment = (namespace, name) => `/apis/apps/v1/namespaces/${namespace}/deployments/${name}`;
 const template = (name, image) => ({ metadata: { labels: { app: name } }, spec: { containers: [{ name, image, resources: { requests: { cpu: "100m", memory: "128Mi" } } }] } });
