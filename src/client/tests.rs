@@ -1,5 +1,6 @@
 //! The client against a server that answers well and badly.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -222,4 +223,14 @@ async fn a_plugin_that_fails_is_why_nothing_is_asked() {
     let wanted = "getting credentials: exec: executable /bin/sh failed with exit code 7";
     assert_eq!(why.map(drop), Err(CallError::Credentials(wanted.to_owned())));
     assert!(server.asked().is_empty());
+}
+
+#[test]
+fn why_a_certificate_is_refused_is_found_in_errors_within_errors() {
+    let refused = || x509::handshake::refused("x509: certificate signed by unknown authority".to_owned());
+    let told = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
+    let in_one = io::Error::new(io::ErrorKind::InvalidData, refused());
+    let in_two = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, refused()));
+    assert_eq!([root_cause(&refused()), root_cause(&in_one), root_cause(&in_two)], [told; 3]);
+    assert_eq!(root_cause(&io::Error::other(io::Error::other("the line is dead"))), "the line is dead");
 }
