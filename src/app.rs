@@ -276,6 +276,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         advertised: advertised::find(&config),
         service_ranges: config.cluster_addresses.ranges.clone(),
         host_name: advertised::host_name(),
+        keeps_flow_conditions: config.keeps_flow_conditions,
         has_own_objects: has_own_objects.clone(),
         authenticator: authenticator.clone(),
         shares_etcd: !backend.is_embedded(),

@@ -87,6 +87,8 @@ pub struct Config {
     pub aggregated: Option<Aggregated>,
     /// The controllers of kube-controller-manager that this server runs itself.
     pub controllers: Selection,
+    /// Keep the condition `Dangling` of FlowSchemas.
+    pub keeps_flow_conditions: bool,
     /// PEM file with the authorities of `kube-root-ca.crt`; none for the one that was made.
     pub root_ca_file: Option<PathBuf>,
     /// What Services get their addresses and ports from.
@@ -314,6 +316,7 @@ fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, St
         replica,
         aggregated: args.aggregated.aggregated(),
         controllers: Selection::parse(&args.controllers).map_err(|why| format!("--controllers: {why}"))?,
+        keeps_flow_conditions: args.enable_priority_and_fairness,
         root_ca_file: args.root_ca_file.clone(),
         services: services::services(&args.service_cluster_ip_range, &args.service_node_port_range)?,
         inflight: MaxInflight {

@@ -127,6 +127,9 @@ pub(super) struct ServeArgs {
     /// Allow writes to an etcd that a kube-apiserver uses; they bypass its admission and validation
     #[arg(long, help_heading = "etcd")]
     pub(super) allow_writes: bool,
+    /// Keep the condition Dangling of FlowSchemas, as a server does that schedules requests by them. This one limits requests by --max-requests-inflight alone
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Controllers")]
+    pub(super) enable_priority_and_fairness: bool,
     /// Controllers of kube-controller-manager that this server runs itself, comma separated, as kube-controller-manager has it: * is all that are on by default, NAME that
     /// one, -NAME not that one; empty is none. They stand back while a kube-controller-manager holds its Lease, and never run on the etcd of a kube-apiserver
     #[arg(long, value_delimiter = ',', default_value = "*", value_name = "NAME,...", help_heading = "Controllers")]

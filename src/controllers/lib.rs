@@ -96,6 +96,8 @@ pub struct Controllers {
     pub authenticator: Arc<Authenticator>,
     /// Other servers may use the same etcd.
     pub shares_etcd: bool,
+    /// The condition `Dangling` of FlowSchemas is kept.
+    pub keeps_flow_conditions: bool,
     /// The controllers of `--controllers`.
     pub keeping: Keeping,
     /// Becomes true when the process is stopping.

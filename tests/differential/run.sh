@@ -45,7 +45,7 @@ off=${OFF:-$off} modes=${AUTHORIZATION:-RBAC}
   --enable-priority-and-fairness=false --disable-admission-plugins "$off" ${ON:+--enable-admission-plugins "$ON"} --cert-dir certs > kube-apiserver.log 2>&1 &
 children+=($!)
 export KUBE_APISERVER_PID=$!
-"$watchcache" serve --controllers= --insecure-port 0 --secure-port $((port + 3)) --bind-address 127.0.0.1 --tls-cert-file srv.crt --tls-private-key-file srv.key \
+"$watchcache" serve --controllers= --enable-priority-and-fairness=false --insecure-port 0 --secure-port $((port + 3)) --bind-address 127.0.0.1 --tls-cert-file srv.crt --tls-private-key-file srv.key \
   --token-auth-file tokens.csv --authorization-mode "$modes" --data-dir store --advertise-address 127.0.0.1 --service-cluster-ip-range "$range" --service-node-port-range "$node_ports" > watchcache.log 2>&1 &
 children+=($!)
 export WATCHCACHE_PID=$!

@@ -34,7 +34,7 @@ pub(super) async fn run(controllers: &Arc<Controllers>, unready: Unready) {
     // A kube-apiserver that comes later keeps its own.
     while controllers.write_gate.now() == Permission::Granted {
         let (of_levels, of_schemas) = (levels.handle.published.changed(), schemas.handle.published.changed());
-        let again = match tell(controllers, &levels, &schemas).await {
+        let again = match keep_conditions(controllers, &levels, &schemas).await {
             Ok(()) => {
                 drop(unready.take());
                 next
@@ -127,7 +127,10 @@ fn annotated(object: &Value) -> Option<bool> {
 }
 
 /// Writes of each FlowSchema whether its level is there.
-async fn tell(controllers: &Controllers, levels: &Arc<Resource>, schemas: &Arc<Resource>) -> Result<(), WriteError> {
+async fn keep_conditions(controllers: &Controllers, levels: &Arc<Resource>, schemas: &Arc<Resource>) -> Result<(), WriteError> {
+    if !controllers.keeps_flow_conditions {
+        return Ok(());
+    }
     let (known, there) = (controllers.loaded(schemas).await?, controllers.loaded(levels).await?);
     let has_level = |name: &str| there.snapshot.store.find(&place(levels, "", name).key(&controllers.prefix)).is_some();
     let now = controllers.writer.now();
