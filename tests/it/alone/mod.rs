@@ -69,6 +69,8 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long the server may take until it can be written to; 50 ms on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// What is answered for a resource that is not loaded yet.
+const NOT_LOADED: &[u8] = b"storage is (re)initializing";
 /// Lines of a dead server's log that are shown.
 const LOG_LINES: usize = 15;
 
@@ -175,7 +177,7 @@ impl Drop for Alone {
     }
 }
 
-/// A request with a JSON body that must be answered with this status; the answer.
+/// A request with a JSON body that must be answered with this status; the answer. A resource that is not loaded yet is asked again, as clients do.
 pub(crate) async fn asked(
     client: &Client,
     (method, target): (&str, &str),
@@ -183,7 +185,15 @@ pub(crate) async fn asked(
     status: u16,
 ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
     let body = body.map(Value::to_string);
-    let answer = client.ask(&Request { method, target, body: body.as_deref().map(str::as_bytes) }).await?;
+    let began = Instant::now();
+    let answer = loop {
+        let answer = client.ask(&Request { method, target, body: body.as_deref().map(str::as_bytes) }).await?;
+        let is_loading = answer.status == 429 && answer.body.windows(NOT_LOADED.len()).any(|text| text == NOT_LOADED);
+        if status == 429 || !is_loading || began.elapsed() > PATIENCE {
+            break answer;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
     if answer.status != status {
         return Err(format!("{method} {target}: {} {}", answer.status, String::from_utf8_lossy(&answer.body)).into());
     }

@@ -10,7 +10,11 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpSocket,
+    time::{sleep, timeout},
+};
 
 use super::{Alone, Failure, Outcome, asked};
 
@@ -24,6 +28,9 @@ const CANCELLED: u32 = 400;
 const LARGE: usize = 500_000;
 /// So many of them do not fit.
 const LARGE_MAX: usize = 200;
+/// ConfigMaps of 900 kB, and what the client's socket holds of a list of them; the server's holds 4 MiB at most, by Linux's default.
+const UNREAD: usize = 30;
+const RECEIVED: u32 = 64 << 10;
 
 impl Alone {
     fn signal(&self, signal: Signal) -> Outcome {
@@ -113,16 +120,17 @@ async fn a_second_signal_ends_at_once_and_a_hangup_does_not() -> Outcome {
     let mut server = Alone::start_with(dir.path(), &["--shutdown-timeout", "10m"]).await?;
     server.signal(Signal::HUP)?;
     server.logs("SIGHUP is ignored").await?;
-    let large = json!({"metadata": {"name": "large"}, "data": {"text": "a".repeat(900_000)}});
-    asked(&server.client(), ("POST", "/api/v1/namespaces/default/configmaps"), Some(&large), 201).await?;
-    // An answer that is not read keeps the first signal waiting: these are more than sockets hold.
-    let mut open = TcpStream::connect(server.address)?;
-    open.write_all(&b"GET /api/v1/namespaces/default/configmaps/large HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(30))?;
-    let began = Instant::now();
-    while server.metric("apiserver_current_inflight_requests{request_kind=\"readOnly\"}").await? == 0 {
-        assert!(began.elapsed() < SOON, "no answer has begun");
-        sleep(Duration::from_millis(20)).await;
+    let (client, maps) = (server.client(), "/api/v1/namespaces/default/configmaps");
+    for at in 0..UNREAD {
+        let large = json!({"metadata": {"name": format!("large-{at}")}, "data": {"text": "a".repeat(900_000)}});
+        asked(&client, ("POST", maps), Some(&large), 201).await?;
     }
+    // A list that is not read keeps the first signal waiting.
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(RECEIVED)?;
+    let mut open = socket.connect(server.address).await?;
+    open.write_all(format!("GET {maps} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+    timeout(SOON, open.read_u8()).await??;
     server.signal(Signal::TERM)?;
     server.logs("stopping").await?;
     sleep(Duration::from_millis(1_500)).await;
