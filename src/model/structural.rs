@@ -120,7 +120,7 @@ impl Structural {
         Ok(schema.indexed())
     }
 
-    /// Whether [`Self::apply`] would leave the object as it is. Of what is no JSON, or nested too deep, it says no.
+    /// Returns whether the schema leaves the object as it is. Of what is no JSON, or nested too deep, it says no.
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         let mut text = serde_json::Deserializer::from_str(text);

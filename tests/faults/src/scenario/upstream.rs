@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    http::Listener,
     options::Options,
     pki::{Authority, Pair},
     process::Process,
@@ -38,7 +39,7 @@ impl Upstream<'_> {
         let args = [
             "serve".to_owned(),
             format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd(0)),
-            "--insecure-port=0".to_owned(),
+            format!("--insecure-port={}", ports.upstream_plain()),
             // Nobody has one of its certificates; without any authenticator it would not listen with TLS.
             format!("--client-ca-file={}", self.authority.certificate().display()),
             // The scenarios decide when history goes away.
@@ -55,16 +56,23 @@ pub(super) async fn broken(options: &Options, dir: &Path) -> Result<Verdict> {
     let (serving, believed) = (upstream.authority.sign("upstream").await?, dir.join("believed.crt"));
     std::fs::copy(upstream.authority.certificate(), &believed)?;
     let mut process = upstream.start(&serving)?;
+    upstream.network.set(Gate::Broken);
     let args = [
         format!("--upstream-server=https://127.0.0.1:{}", ports.upstream_proxy()),
         format!("--upstream-cafile={}", believed.display()),
         format!("--request-timeout={REQUEST_SECONDS}s"),
     ];
-    let mut stage = Stage::single_with(options, dir, Wishes { args: args.to_vec(), ..Wishes::default() }).await?;
+    // Before its roles are there it tells nobody its release, and a replica that has heard that forwards everything for minutes.
+    let opened = async {
+        ready(&Listener::plain(ports.upstream_plain())).await?;
+        upstream.network.set(Gate::Open);
+        Ok(())
+    };
+    let (mut stage, ()) = tokio::try_join!(Stage::single_with(options, dir, Wishes { args: args.to_vec(), ..Wishes::default() }), opened)?;
+    healed(&stage).await?;
     stage.watch().await;
     let writers = stage.write(&stage.workload()).await?;
     sleep(CALM).await;
-    healed(&stage).await?;
     for gate in [Gate::Silent, Gate::Broken] {
         upstream.network.set(gate);
         stage.wait_reading(options.cut()).await;
@@ -114,6 +122,16 @@ async fn not_believed(stage: &Stage) -> Result<()> {
         ensure!(began.elapsed() < HEALED, "the certificate of another authority is not told within {HEALED:?}: {text}");
         sleep(Duration::from_millis(200)).await;
     }
+}
+
+/// Waits until the API server has all that it needs.
+async fn ready(upstream: &Listener) -> Result<()> {
+    let began = Instant::now();
+    while !upstream.get("/readyz", ANSWER).await.is_ok_and(|(status, _)| status == 200) {
+        ensure!(began.elapsed() < HEALED, "the API server is not ready within {HEALED:?}");
+        sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
 }
 
 /// What is handed on is answered by upstream again.
