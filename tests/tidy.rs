@@ -75,7 +75,7 @@ const NOISE: &[&str] = &["tokio", "Instant", "SystemTime", "std::net", "net::", 
 
 /// Crates that belong to one room: crate, places under `src/` that may name it.
 const HOMES: &[(&str, &[&str])] = &[
-    ("axum", &["apiserver/", "server/listen/tests"]),
+    ("axum", &["apiserver/", "server/listen/tests", "store/"]),
     ("hyper", &["upstream/", "server/", "apiserver/", "client/"]),
     ("hyper_util", &["upstream/", "server/", "apiserver/", "client/"]),
     ("hyper_rustls", &["client/"]),

@@ -11,6 +11,7 @@ use super::{
     admit::Admission,
     authorize::refusal,
     call::Call,
+    claim_status::Change,
     content_type,
     incoming::whole_body,
     parts::NO_NAMESPACE,
@@ -235,7 +236,8 @@ impl Call<'_> {
                 let judged = if allows_all {
                     admitted
                 } else {
-                    admitted.and_then(|()| approve(access, &asking, user, self.path, write, object, stored))
+                    let judged = admitted.and_then(|()| approve(access, &asking, user, self.path, write, object, stored));
+                    judged.and_then(|()| self.confirm_claim_status(&asking, user, write, object, stored))
                 };
                 if asking.must_wait() { Err(WriteError::Raw("a webhook has to be asked first".to_owned())) } else { judged }
             };
@@ -296,10 +298,15 @@ impl Call<'_> {
         {
             record.requested_text(options.as_bytes());
         }
-        let options = self.api.writer.delete_options(query, syntax, body).await.map_err(|error| match error {
-            DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
-            DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors }.into(),
-        })?;
+        let options =
+            self.api.writer.delete_options(self.api.settings.gates.malformed_deletion, query, syntax, body).await.map_err(|error| {
+                match error {
+                    DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
+                    DeleteOptionsError::Invalid(errors) => {
+                        WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors }.into()
+                    }
+                }
+            })?;
         told.extend(options.warning(served).map(str::to_owned));
         let authorizers = self.api.access.authorizers();
         let (asking, admission) = (authorizers.asking(), Admission::of(self.api, user, self.path));
@@ -331,6 +338,19 @@ impl Call<'_> {
     }
 
     /// What the query of a DELETECOLLECTION lists. It is judged as that of a LIST, or of a WATCH if it says so, and lists in any case.
+    fn confirm_claim_status(
+        &self,
+        authorizer: &dyn Authorizer,
+        user: &User,
+        write: Write,
+        object: &Value,
+        stored: Option<&Value>,
+    ) -> Result<(), WriteError> {
+        let Some(stored) = stored.filter(|_| self.api.settings.gates.granular_claim_status) else { return Ok(()) };
+        let verb = if write.is_patch() { "patch" } else { "update" };
+        Change { user, path: self.path, verb, object, stored }.confirm(authorizer)
+    }
+
     fn to_list(&self, query: &Query) -> Result<(Listed, ListOptions), Status> {
         let mut listed = ListOptions::of(query).map_err(Status::bad_request)?;
         listed.default_watch();

@@ -4,7 +4,10 @@ use axum::{extract::Request, response::Response};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{admit::Admission, api::Api, conn::ConnInfo, context::Authorized, created::Created, path::ResourcePath, status::Status};
+use super::{
+    admit::Admission, api::Api, conn::ConnInfo, context::Authorized, created::Created, path::ResourcePath, rules_review::WHOLE_BYTES,
+    status::Status,
+};
 use auth::User;
 use auth::access::{
     Asker,
@@ -27,7 +30,7 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
         if let Some(admission) = Admission::of(api, &context.user, path) {
             api.access.ask(&asker, |authorizer| admission.confirm_put(authorizer, &asked, None)).await??;
         }
-        answer(api, review, &asker, asked, &context.conn).await.map(Some)
+        answer(api, (review, created), &asker, asked, &context.conn).await.map(Some)
     };
     Created::new(context).answer(context, timer, work).await
 }
@@ -45,7 +48,13 @@ fn in_namespace(mut object: Value, namespace: Option<&str>) -> Result<Value, Sta
     Ok(object)
 }
 
-async fn answer(api: &Api, review: &Unstored, asker: &Asker<'_>, mut object: Value, conn: &ConnInfo) -> Result<Value, Status> {
+async fn answer(
+    api: &Api,
+    (review, created): (&Unstored, &mut Created),
+    asker: &Asker<'_>,
+    mut object: Value,
+    conn: &ConnInfo,
+) -> Result<Value, Status> {
     let user = asker.user;
     let status = match &*review.kind {
         "SelfSubjectReview" => {
@@ -58,11 +67,14 @@ async fn answer(api: &Api, review: &Unstored, asker: &Asker<'_>, mut object: Val
             if namespace.is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
             }
-            let rules = serde_json::to_value(api.access.rules_for(user, namespace)).unwrap_or_default();
+            let rules = api.access.rules_for(user, namespace);
             // kube-apiserver answers without what was asked.
             object["metadata"] = json!({});
             object["spec"] = json!({});
-            rules
+            if rules.bytes_up_to(WHOLE_BYTES) > WHOLE_BYTES {
+                return created.rules(object, rules);
+            }
+            serde_json::to_value(rules).unwrap_or_default()
         }
         "SelfSubjectAccessReview" => access(api, AccessReview::Own, asker, &object).await?,
         "LocalSubjectAccessReview" => access(api, AccessReview::Local, asker, &object).await?,

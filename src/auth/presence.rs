@@ -49,7 +49,7 @@ impl Heard {
             Ok(answer) if answer.status.is_server_error() => Self::Silence,
             Ok(_) | Err(CallError::TooLarge(_)) => Self::Answer,
             Err(CallError::Credentials(_)) => Self::Nothing,
-            Err(CallError::TimedOut | CallError::Lost(_) | CallError::Failed(_)) => Self::Silence,
+            Err(CallError::TimedOut | CallError::NoRoom | CallError::Lost(_) | CallError::Failed(_)) => Self::Silence,
         }
     }
 }

@@ -60,6 +60,9 @@ pub enum CallError {
     /// The answer has more bytes than [`Limits::answer_bytes_max`].
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
+    /// There is no room for the answer now, of [`Client::post_counted`].
+    #[error("there is no room for the answer")]
+    NoRoom,
 }
 
 /// A whole answer, whatever its status.
@@ -217,6 +220,31 @@ impl Client {
     /// When no answer came; one with a status that means an error is an answer.
     pub async fn post(&self, url: &Uri, json: Bytes) -> Result<Answer, CallError> {
         self.call(Method::POST, url, json).await
+    }
+
+    /// Posts JSON; `count` is called with the number of bytes of each part of the answer's body that comes, and may say that there is no room for it.
+    ///
+    /// # Errors
+    /// As of [`Client::post`].
+    pub async fn post_counted(&self, url: &Uri, json: Bytes, count: &mut (dyn FnMut(usize) -> bool + Send)) -> Result<Answer, CallError> {
+        let sent = async {
+            let _turn = self.turns.acquire().await;
+            let (head, mut body) = self.send(Method::POST, url, json).await?.into_parts();
+            let mut whole = BytesMut::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| self.failure(&error, &Method::POST, url))?;
+                let Ok(data) = frame.into_data() else { continue };
+                if whole.len() + data.len() > self.limits.answer_bytes_max {
+                    return Err(CallError::TooLarge(self.limits.answer_bytes_max));
+                }
+                if !count(data.len()) {
+                    return Err(CallError::NoRoom);
+                }
+                whole.extend_from_slice(&data);
+            }
+            Ok(Answer { status: head.status, headers: head.headers, body: whole.freeze() })
+        };
+        timeout(self.limits.timeout, sent).await.unwrap_or(Err(CallError::TimedOut))
     }
 
     /// Gets JSON.

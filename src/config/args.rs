@@ -353,7 +353,10 @@ pub(super) struct ServeArgs {
     /// are handed on by a read replica, else refused (503). At least 5s [default: any age, as with kube-apiserver]
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) max_staleness: Option<Duration>,
-    /// Features to turn on or off, comma separated: ShardedListAndWatch=true|false (the parameter shardSelector; alpha, default false)
+    /// Features to turn on or off, comma separated, by kube-apiserver's names: ShardedListAndWatch=true|false (the parameter shardSelector; alpha, default false),
+    /// ConstrainedImpersonation=true|false (the constrained verbs of impersonation; beta, default true), DRAResourceClaimGranularStatusAuthorization=true|false (rights to
+    /// parts of a ResourceClaim's status; beta, default true), AllowUnsafeMalformedObjectDeletion=true|false (the parameter ignoreStoreReadErrorWithClusterBreakingPotential;
+    /// alpha; by default it counts only for objects that cannot be read). Of the other gates of 1.36 only the default value is taken
     #[arg(long, value_delimiter = ',', value_name = "NAME=true|false,...", help_heading = "Requests")]
     pub(super) feature_gates: Vec<String>,
     /// Serve the page at /watchcache/, which shows this server from inside, and its API under /watchcache/api/v1/, to administrators, to the group system:monitoring and to

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use auth::providers::settings::{Oidc, TokenReviewVersion};
+use storage::write::MalformedDeletion;
 
 const LOCAL: &str = "--etcd-servers=http://127.0.0.1:2379";
 const REMOTE: &str = "--etcd-servers=https://a.example:2379,https://b.example:2379";
@@ -67,13 +68,18 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--min-request-timeout=0"], "--min-request-timeout 0: must be from 1 to 2592000"),
         (&[LOCAL, "--request-timeout=0"], "--request-timeout: must be more than 0"),
         (
-            &[LOCAL, "--feature-gates=WatchList=true"],
-            "--feature-gates: unrecognized feature gate: WatchList; there is only ShardedListAndWatch",
+            &[LOCAL, "--feature-gates=WatchList=false"],
+            "--feature-gates: WatchList=false is not built; this server behaves as with WatchList=true",
         ),
-        (&[LOCAL, "--feature-gates=ShardedListAndWatch"], "--feature-gates: missing bool value for ShardedListAndWatch: true or false"),
+        (&[LOCAL, "--feature-gates=ShardedListAndWatch"], "--feature-gates: missing bool value for ShardedListAndWatch"),
         (
-            &[LOCAL, "--feature-gates=ShardedListAndWatch=1"],
-            "--feature-gates: invalid value of ShardedListAndWatch: \"1\" is not true or false",
+            &[LOCAL, "--feature-gates=ShardedListAndWatch=x"],
+            "--feature-gates: invalid value of ShardedListAndWatch=x, err: strconv.ParseBool: parsing \"x\": invalid syntax",
+        ),
+        (&[LOCAL, "--feature-gates=Nope=true"], "--feature-gates: unrecognized feature gate: Nope"),
+        (
+            &[LOCAL, "--feature-gates=APIServerTracing=false"],
+            "--feature-gates: cannot set feature gate APIServerTracing to false, feature is locked to true",
         ),
         (&[LOCAL, "--max-header-bytes=1"], "--max-header-bytes 1: must be from 8192 to 67108864"),
         (&[LOCAL, "--strict-transport-security-directives=max-age=1,,preload"], "empty value in strict-transport-security-directives"),
@@ -321,6 +327,15 @@ fn gates_are_off_until_they_are_named() {
     assert!(sharded(&[LOCAL, "--feature-gates=kube:ShardedListAndWatch=true"]));
     assert!(!sharded(&[LOCAL, "--feature-gates=ShardedListAndWatch=true,ShardedListAndWatch=false"]));
     assert!(!sharded(&[LOCAL, "--feature-gates="]));
+    assert!(sharded(&[LOCAL, "--feature-gates=ShardedListAndWatch=T,WatchList=true,DynamicResourceAllocation=1"]));
+    let constrained = |flags: &[&str]| serve(flags).expect("valid").authorization.constrained_impersonation;
+    assert!(constrained(&[LOCAL]) && !constrained(&[LOCAL, "--feature-gates=ConstrainedImpersonation=false"]));
+    let granular = |flags: &[&str]| serve(flags).expect("valid").gates.granular_claim_status;
+    assert!(granular(&[LOCAL]) && !granular(&[LOCAL, "--feature-gates=DRAResourceClaimGranularStatusAuthorization=false"]));
+    let malformed = |flags: &[&str]| serve(flags).expect("valid").gates.malformed_deletion;
+    assert_eq!(malformed(&[LOCAL]), MalformedDeletion::Lenient);
+    assert_eq!(malformed(&[LOCAL, "--feature-gates=AllowUnsafeMalformedObjectDeletion=true"]), MalformedDeletion::On);
+    assert_eq!(malformed(&[LOCAL, "--feature-gates=AllowUnsafeMalformedObjectDeletion=false"]), MalformedDeletion::Off);
 }
 
 #[test]

@@ -9,12 +9,15 @@
 
 #![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
 
+mod answers;
 mod converter;
+mod kept;
 mod metadata;
 mod review;
 mod view;
 mod webhook;
 
 pub use converter::{ConversionError, Converter};
+pub use kept::KeptVersions;
 pub use view::View;
 pub use webhook::{Backend, CONNECTIONS_RESERVED, Caller, Resolver};

@@ -11,6 +11,7 @@ use client::{CallError, Client, Limits, Trust};
 use http::{Uri, header::CONTENT_TYPE};
 use tokio::sync::Semaphore;
 
+use super::answers::Held;
 use catalogue::{ConversionWebhook, WebhookPlace};
 use telemetry::Metrics;
 
@@ -58,11 +59,11 @@ impl Caller {
         &self.webhook
     }
 
-    /// Posts a ConversionReview, and returns the body of the answer.
+    /// Posts a ConversionReview, and returns the body of the answer. Its bytes are counted in `held` as they come.
     ///
     /// # Errors
     /// What is told after `conversion webhook for GROUP/VERSION, Kind=KIND failed: `.
-    pub(crate) async fn call(&self, review: Vec<u8>) -> Result<Bytes, String> {
+    pub(crate) async fn call(&self, definition: &str, review: Vec<u8>, held: &mut Held) -> Result<Bytes, String> {
         let client = self.client.get_or_init(|| self.client()).as_ref().map_err(Clone::clone)?;
         let shown = self.shown_url()?;
         let posted = |why: &str| format!("Post {}: {why}", go::quote::quoted(&shown));
@@ -75,14 +76,16 @@ impl Caller {
             _ => shown.parse(),
         }
         .map_err(|error| posted(&format!("{error}")))?;
-        let answer = client.post(&url, review.into()).await.map_err(|error| match error {
-            CallError::TimedOut => posted("context deadline exceeded"),
-            CallError::TooLarge(limit) => posted(&format!("the answer has more than {limit} bytes")),
-            CallError::Lost(text) | CallError::Failed(text) | CallError::Credentials(text) => {
-                let begin = format!("Post {:?}: ", url.to_string());
-                posted(&go_words(text.strip_prefix(&begin).unwrap_or(&text), &url))
-            }
-        })?;
+        let answer =
+            client.post_counted(&url, review.into(), &mut |bytes| held.take(definition, bytes)).await.map_err(|error| match error {
+                CallError::TimedOut => posted("context deadline exceeded"),
+                CallError::TooLarge(limit) => posted(&format!("the answer has more than {limit} bytes")),
+                CallError::NoRoom => "the answers of conversion webhooks take too much memory, please try again later".to_owned(),
+                CallError::Lost(text) | CallError::Failed(text) | CallError::Credentials(text) => {
+                    let begin = format!("Post {:?}: ", url.to_string());
+                    posted(&go_words(text.strip_prefix(&begin).unwrap_or(&text), &url))
+                }
+            })?;
         if answer.status.is_redirection() {
             return Err(posted(&format!("it redirects ({}), which is not followed", answer.status.as_u16())));
         }
@@ -119,6 +122,7 @@ impl Caller {
         Ok(match &self.webhook.place {
             Some(WebhookPlace::Url(url)) => format!("{}?timeout=30s", url.trim_end_matches('/')),
             Some(WebhookPlace::Service { namespace, name, path, port }) => {
+                let path = if path.is_empty() { "/" } else { path };
                 format!("https://{name}.{namespace}.svc:{port}{path}?timeout=30s")
             }
             None => return Err("webhook configuration must have either service or URL".to_owned()),

@@ -1,5 +1,6 @@
 //! What Go does to text, because the API's bytes and messages are made that way: quotes, JSON, YAML, numbers, times, durations, URLs, media types, regular expressions.
 
+pub mod base64;
 pub mod calendar;
 pub mod duration;
 pub mod indent;

@@ -2,14 +2,18 @@
 //!
 //! [`run_blocking`] is for work that must go on in its task, [`Offload`] for that of writes, in turns, and [`run_on_thread`] for what can be sent to a thread of its own.
 
-use std::{panic::resume_unwind, sync::LazyLock, thread::available_parallelism};
+use std::{
+    panic::resume_unwind,
+    sync::{Arc, LazyLock},
+    thread::available_parallelism,
+};
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::{block_in_place, spawn_blocking},
 };
 
-use fair::{Turn, Turns};
+use fair::{Turn, Turns, asked_by};
 use telemetry::contain;
 
 /// Bytes of JSON, YAML or protobuf from which on work is large. The worst bodies cost a microsecond for each byte (docs/performance.md): what is smaller
@@ -88,9 +92,27 @@ const LONG_AT_ONCE: usize = 4;
 
 static LONG: LazyLock<Turns> = LazyLock::new(|| Turns::new(LONG_AT_ONCE));
 
+/// What is made once for all who watch the same, and runs at the same time.
+const FOR_ALL_AT_ONCE: usize = 2;
+
+static FOR_ALL: LazyLock<Turns> = LazyLock::new(|| Turns::new(FOR_ALL_AT_ONCE));
+
 /// Runs `work` on a thread of its own, where it may take its time. Once begun it is not given up, whoever waits for it.
 pub async fn run_on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let turn = LONG.take().await;
+    on_thread(&LONG, work).await
+}
+
+/// Has `work` done on a thread of its own that nobody asks for alone: turns go round among the names of what it is for. Without a runtime it is done at once, for nothing
+/// else runs that could wait for it.
+pub fn begin_for(whose: Arc<str>, work: impl FnOnce() + Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(asked_by(whose, on_thread(&FOR_ALL, work)))),
+        Err(_) => work(),
+    }
+}
+
+async fn on_thread<T: Send + 'static>(turns: &Turns, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let turn = turns.take().await;
     let done = spawn_blocking(move || {
         let _turn = turn;
         contain(work)
@@ -100,10 +122,10 @@ pub async fn run_on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 
 
 /// Does work that takes long, so that others go on meanwhile.
 pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         // There is no other thread that could go on.
-        RuntimeFlavor::CurrentThread => work(),
-        _ => block_in_place(work),
+        Err(_) | Ok(RuntimeFlavor::CurrentThread) => work(),
+        Ok(_) => block_in_place(work),
     }
 }
 

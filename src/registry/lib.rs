@@ -28,7 +28,7 @@ use cache::cacher::{Handle, cacher};
 use cache::source::{driver::Command, load::load};
 use catalogue::{Catalogue, ConversionWebhook, DefinedConversion, Offer, Origin, Served};
 use codec::Encoder;
-use conversion::{Backend, Caller, Converter, View};
+use conversion::{Backend, Caller, Converter, KeptVersions, View};
 use definitions::Definitions;
 use etcd::Etcd;
 use model::{ByResource, GivenUp, Included, ResourceId, Storage};
@@ -163,6 +163,8 @@ pub struct Registry {
     offer: Offer,
     /// Who asks the webhook of a definition, by its name, while a version of it is served.
     callers: Mutex<HashMap<String, Weak<Caller>>>,
+    /// The versions that are made of stored ones.
+    kept: Arc<KeptVersions>,
 }
 
 impl Registry {
@@ -174,6 +176,7 @@ impl Registry {
             definitions: None,
         }));
         let definitions = Definitions::new(deps.metrics.definitions_read.clone());
+        let kept = KeptVersions::new(deps.given_up.clone());
         let mut registry = Self {
             deps,
             resources: resources.clone(),
@@ -181,6 +184,7 @@ impl Registry {
             definitions,
             offer: Offer::Reads,
             callers: Mutex::default(),
+            kept,
         };
         let storage = &Catalogue::definitions().storage;
         registry.keep(storage.id.clone(), storage.clone()).await;
@@ -366,7 +370,7 @@ impl Registry {
         let (cacher, mut handle, inbox) = cacher(conversion.shown.clone(), *limits, *groups, fed, given_up.clone(), metrics.clone());
         runtime.spawn(cacher.run());
         handle.included.clone_from(&source.included);
-        let view = View::follow(runtime, source.published.clone(), converter.clone(), (handle.clone(), inbox));
+        let view = View::follow(runtime, source.published.clone(), converter.clone(), (handle.clone(), inbox), self.kept.clone());
         Some((handle, Shown { converter, view, source: source.published.clone() }))
     }
 

@@ -114,8 +114,11 @@ fn walk_defaults(node: &mut Node, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
     node.all_mut().into_iter().for_each(|node| walk_defaults(node, with));
 }
 
-/// The defaults of a property at this path in an object inside of another, and of what is below it.
+/// The defaults of a property at this path in an object inside of another, and of what is below it up to the next such object.
 fn walk_head_defaults(node: &mut Node, path: &mut Vec<Box<str>>, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
+    if node.embedded {
+        return;
+    }
     node.default = node.default.take().and_then(|default| left_of(*default, path, with)).map(Box::new);
     for (name, property) in &mut node.properties {
         path.push(name.clone());
@@ -131,7 +134,7 @@ fn left_of(value: Value, path: &[Box<str>], with: &mut dyn FnMut(EmbeddedMut<'_>
     path.iter().try_fold(object, |mut object, name| object.as_object_mut()?.remove(&**name))
 }
 
-fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Embedded<'_>) -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Embedded<'_>) -> Result<(), E>) -> Result<(), E> {
     match value {
         Value::Object(members) => {
             if node.embedded {
@@ -159,7 +162,12 @@ fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Emb
     Ok(())
 }
 
-fn walk_mut<E>(node: &Node, value: &mut Value, path: &mut Path, with: &mut dyn FnMut(EmbeddedMut<'_>) -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn walk_mut<E>(
+    node: &Node,
+    value: &mut Value,
+    path: &mut Path,
+    with: &mut dyn FnMut(EmbeddedMut<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     match value {
         Value::Object(members) => {
             if node.embedded {

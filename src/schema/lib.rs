@@ -15,6 +15,7 @@ mod formats;
 mod lists;
 mod node;
 mod numbers;
+mod part;
 mod pattern;
 mod problem;
 mod prune;
@@ -27,6 +28,7 @@ use serde_json::Value;
 
 pub use defaults::TooManyDefaults;
 pub use embedded::{Embedded, EmbeddedMut};
+pub use part::Part;
 pub use rules::{Rule, Rules};
 
 /// Members that every whole object has: the root of a schema has hardly a say in them.
@@ -38,6 +40,8 @@ pub struct Schema {
     root: Node,
     /// Nothing goes that it does not know.
     preserves: bool,
+    /// Bytes that its patterns take.
+    patterns_bytes: usize,
 }
 
 impl Schema {
@@ -69,8 +73,8 @@ impl Schema {
     }
 
     fn of(mut root: Node) -> Self {
-        node::share_patterns(&mut root);
-        Self { root, preserves: false }
+        let patterns_bytes = node::compile_patterns(&mut root);
+        Self { root, preserves: false, patterns_bytes }
     }
 
     /// Makes it one that objects are only judged by: nothing is taken away from them, as definitions of v1beta1 may say.
@@ -78,12 +82,14 @@ impl Schema {
         self.preserves = true;
     }
 
-    /// Whether even a small object may take long: a value has many schemas, or many values to choose from, or defaults make much of it.
+    /// Whether even a small object may take long: a value has many schemas, or many values to choose from, or defaults make much of it, or
+    /// its patterns are large.
     #[must_use]
     pub fn is_heavy(&self) -> bool {
         const MANY: usize = 256;
         const DEFAULTS_MANY: usize = 1 << 10;
-        self.root.work_max > MANY || self.root.defaults > DEFAULTS_MANY
+        const PATTERNS_BYTES_MANY: usize = 256 << 10;
+        self.root.work_max > MANY || self.root.defaults > DEFAULTS_MANY || self.patterns_bytes > PATTERNS_BYTES_MANY
     }
 
     /// Returns what is wrong with a new object.
@@ -105,12 +111,6 @@ impl Schema {
             (Some(node), Some(status)) => validate::wrong(node, status, Some(old.get("status").unwrap_or(&Value::Null)), "status"),
             _ => Vec::new(),
         }
-    }
-
-    /// Returns what is wrong with a value that this is the schema of, at a path.
-    #[must_use]
-    pub fn wrong_at(&self, path: &str, value: &Value) -> Vec<FieldError> {
-        validate::wrong(&self.root, value, None, path)
     }
 }
 

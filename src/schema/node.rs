@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use go::regexp::PATTERNS_BYTES_MAX;
 use serde::{
     Deserialize, Deserializer,
     de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
@@ -179,7 +180,7 @@ impl Node {
     }
 
     /// The schemas directly inside of it.
-    fn all(&self) -> impl Iterator<Item = &Self> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
         self.below().chain(self.junctors.iter().flat_map(|junctors| junctors.all()))
     }
 
@@ -419,13 +420,20 @@ impl<'de> Deserialize<'de> for Additional {
     }
 }
 
-/// Shares the patterns of a schema that are the same.
-pub(crate) fn share_patterns(root: &mut Node) {
-    fn walk(node: &mut Node, known: &mut HashMap<Box<str>, Arc<Pattern>>) {
+/// Compiles the patterns of a schema, each text once, as far as there is room for them. Returns the bytes that they take.
+pub(crate) fn compile_patterns(root: &mut Node) -> usize {
+    fn walk(node: &mut Node, known: &mut HashMap<Box<str>, Arc<Pattern>>, left: &mut usize) {
         if let Some(pattern) = node.texts.as_mut().and_then(|texts| texts.pattern.as_mut()) {
-            *pattern = known.entry(pattern.text().into()).or_insert_with(|| pattern.clone()).clone();
+            let one = known.entry(pattern.text().into()).or_insert_with(|| {
+                let mut pattern = Pattern::new(pattern.text());
+                pattern.compile(left);
+                Arc::new(pattern)
+            });
+            *pattern = one.clone();
         }
-        node.all_mut().into_iter().for_each(|node| walk(node, known));
+        node.all_mut().into_iter().for_each(|node| walk(node, known, left));
     }
-    walk(root, &mut HashMap::new());
+    let mut known = HashMap::new();
+    walk(root, &mut known, &mut { PATTERNS_BYTES_MAX });
+    known.values().map(|pattern| pattern.bytes()).sum()
 }

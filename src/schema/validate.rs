@@ -12,6 +12,7 @@ use crate::{
     correlate::{self, Items},
     node::{Additional, Junctors, Kind, Node, Sizes, Texts},
     numbers::{self, Numeric},
+    pattern::Match,
     problem::{Problem, Wrong, told},
 };
 
@@ -275,15 +276,18 @@ impl<const TELLS: bool> Walk<TELLS> {
                 .fail(outcome, |path| Problem::of(path, Wrong::Invalid(value.clone()), &format!("should be at least {min} chars long")));
         }
         let Some(pattern) = &texts.pattern else { return };
-        self.visits += pattern.work(text);
-        if self.has_too_many() {
-            outcome.failed = true;
-            return;
-        }
-        let shown = match pattern.matches(text) {
-            Ok(true) => return,
-            Ok(false) => pattern.text().to_owned(),
-            Err(why) => format!("{}, but pattern is invalid: {why}", pattern.text()),
+        let mut left = self.visits_max.saturating_sub(self.visits);
+        let matched = pattern.matches(text, &mut left);
+        self.visits = self.visits_max - left;
+        let shown = match matched {
+            Match::Found => return,
+            Match::NotFound => pattern.text().to_owned(),
+            Match::Refused(why) => format!("{}, but pattern is invalid: {why}", pattern.text()),
+            Match::TooMuch => {
+                self.visits = self.visits_max + 1;
+                outcome.failed = true;
+                return;
+            }
         };
         self.fail(outcome, |path| Problem::of(path, Wrong::Invalid(value.clone()), &format!("should match '{shown}'")));
     }

@@ -9,11 +9,15 @@
 //! every revision once, whole and in order (watch, stream); a storage that failed is not written to again (state).
 
 mod archive;
+mod budget;
 mod check;
+mod connection;
 mod defragment;
 mod directory;
 mod error;
+mod gateway;
 mod index;
+mod intake;
 mod keys;
 mod lease;
 mod listen;
@@ -54,6 +58,7 @@ pub use restore::restore;
 pub use save::{Backup, check_backup, save, send};
 pub use state::Size;
 
+use budget::Account;
 use directory::Directory;
 use retention::Retention;
 use service::Service;
@@ -169,7 +174,7 @@ impl Store {
             }
         };
         std::thread::Builder::new().name("store".into()).spawn(run).map_err(StoreError::Thread)?;
-        Ok(Self { service: Service { shared } })
+        Ok(Self { service: Service { shared, account: Account::default() } })
     }
 
     /// The way of a command to this store.
@@ -192,7 +197,7 @@ impl Store {
         listen::bind(addresses).await
     }
 
-    /// Serves etcd's gRPC over plain TCP until `stopped` is true. Whoever reaches a listener reads and writes everything.
+    /// Serves etcd's gRPC, its probes and its JSON gateway over plain TCP until `stopped` is true. Whoever reaches a listener reads and writes everything.
     ///
     /// # Errors
     /// A listener's.

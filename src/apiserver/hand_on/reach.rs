@@ -9,28 +9,34 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use fair::{Leaves, Share, Shares};
 use http::{HeaderMap, Uri, header::UPGRADE};
 use http_body::{Frame, SizeHint};
 use model::Revision;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::super::{api::Api, check::Behind, line::RequestLine};
 use super::{Replica, read};
 
-/// How many of them there may be at once; the others are told to list again.
+/// How many of them there may be at once, of one user a part of what is left for others; the others are told to list again.
 const WATCHES_MAX: usize = 256;
 /// How long one lasts at most, in seconds. Upstream sends those who ask for bookmarks one before the end.
 const SECONDS_MAX: u64 = 60;
 
 /// The places of such watches.
-pub(super) struct Places(Arc<Semaphore>);
+pub(super) struct Places(Arc<Shares>);
 
 /// The place of one of them, until it ends.
-pub(in super::super) type Place = Arc<OwnedSemaphorePermit>;
+pub(in super::super) type Place = Arc<Share>;
 
 impl Default for Places {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(WATCHES_MAX)))
+        Self(Shares::new(WATCHES_MAX))
+    }
+}
+
+impl Places {
+    fn take(&self, user: &str) -> Option<Place> {
+        self.0.take(user, 1, Leaves::Quarter).map(Arc::new)
     }
 }
 
@@ -50,7 +56,7 @@ impl Replica {
         if !is_upstreams(from, known.snapshot.ring.floor(), known.lost) || !self.answers() {
             return None;
         }
-        self.places.0.clone().try_acquire_owned().ok().map(Arc::new)
+        self.places.take(&fair::asker())
     }
 }
 
@@ -132,14 +138,14 @@ mod tests {
         assert_eq!(encoded, "watch=1&fieldSelector=metadata.name%3Da%26timeoutSeconds=1&timeoutSeconds=60");
     }
 
-    #[tokio::test]
-    async fn a_place_is_free_when_its_watch_ends() {
+    #[test]
+    fn one_user_leaves_places_for_others_until_his_watches_end() {
         let places = Places::default();
-        let taken: Vec<Response> = std::iter::from_fn(|| places.0.clone().try_acquire_owned().ok())
-            .map(|permit| holding(Response::new(Body::empty()), Some(Arc::new(permit))))
-            .collect();
-        assert_eq!((taken.len(), places.0.available_permits()), (WATCHES_MAX, 0));
+        let taken: Vec<Response> =
+            std::iter::from_fn(|| places.take("one")).map(|place| holding(Response::new(Body::empty()), Some(place))).collect();
+        assert!((WATCHES_MAX / 2..WATCHES_MAX).contains(&taken.len()), "{}", taken.len());
+        assert!(places.take("other").is_some());
         drop(taken);
-        assert_eq!(places.0.available_permits(), WATCHES_MAX);
+        assert_eq!(places.0.all(), 0);
     }
 }

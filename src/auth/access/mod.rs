@@ -233,7 +233,7 @@ impl Access {
             authorizers,
             rbac,
             node,
-            impersonation: Impersonation::default(),
+            impersonation: Impersonation::new(config.constrained_impersonation),
             loading: watch::Sender::new(0),
             streams: (config.ends_watches || moves_watches).then(Arc::default),
             infos: Arc::default(),

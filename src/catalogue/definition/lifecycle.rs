@@ -151,7 +151,7 @@ fn structured(definition: &Value, now: &str) -> Option<Value> {
             let message = format!("failed to check validation schema for version {}: {why}", text(version, "name"));
             return changed(definition, &Condition { kind: KIND, status: "Unknown", reason: "StructuralError", message: &message }, now);
         }
-        errors.extend(wrong_structure(schema, &format!("spec.versions[{i}].schema.openAPIV3Schema")));
+        errors.extend(wrong_structure(schema, &format!("spec.versions[{i}].schema.openAPIV3Schema"), false));
     }
     if errors.is_empty() {
         return without(definition, KIND);

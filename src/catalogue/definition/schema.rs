@@ -27,11 +27,14 @@ pub(super) struct Strictness {
     pub(super) atomic_sets: bool,
     pub(super) map_keys: bool,
     pub(super) pruned_defaults: bool,
+    /// Ours: kube-apiserver has no such limit.
+    pub(super) small_patterns: bool,
 }
 
 impl Strictness {
     /// For a new definition.
-    pub(super) const FULL: Self = Self { known_types: true, structural: true, atomic_sets: true, map_keys: true, pruned_defaults: true };
+    pub(super) const FULL: Self =
+        Self { known_types: true, structural: true, atomic_sets: true, map_keys: true, pruned_defaults: true, small_patterns: true };
 
     /// For the successor of a definition with these root schemas.
     pub(super) fn after(roots: &[&Value]) -> Self {
@@ -42,6 +45,7 @@ impl Strictness {
             atomic_sets: none(&|s| wrong_set_items(s, "").is_some()),
             map_keys: none(&|s| !wrong_keys_and_sets(s, "").is_empty()),
             pruned_defaults: !roots.iter().any(|root| structural::is_structural(root) && has_unpruned(root)),
+            small_patterns: roots.iter().copied().all(structural::has_small_patterns),
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn wrong_validation(
     }
     let unsupported = structural::unsupported(schema).filter(|_| strict.structural);
     if strict.structural && unsupported.is_none() {
-        let wrong = structural::wrong_structure(schema, &path);
+        let wrong = structural::wrong_structure(schema, &path, strict.small_patterns);
         if wrong.is_empty() {
             errors.extend(wrong_defaults(schema, &path, strict.pruned_defaults, heads));
         }

@@ -12,8 +12,8 @@ use go::yaml::reader;
 /// A configuration as it was sent.
 pub(super) struct Configuration {
     pub(super) object: Value,
-    /// What is told of keys that stand twice.
-    duplicates: Option<String>,
+    /// Keys that stand twice, with their lines.
+    duplicates: Vec<String>,
 }
 
 impl Configuration {
@@ -33,21 +33,21 @@ impl Configuration {
                 return Err(wrong(format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into {into}")));
             }
         };
-        let lines: Vec<String> = document.duplicates.iter().map(|line| format!("\n  {line}")).collect();
-        let duplicates = (!lines.is_empty()).then(|| format!("error converting YAML to JSON: yaml: unmarshal errors:{}", lines.concat()));
-        Ok(Self { object, duplicates })
+        Ok(Self { object, duplicates: document.duplicates })
     }
 
     /// Judges keys that stand twice.
     pub(super) fn check(&self, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), WriteError> {
-        match (&self.duplicates, validation) {
-            (Some(why), FieldValidation::Strict) => Err(WriteError::BadRequest(format!("error strict decoding YAML: {why}"))),
-            (Some(why), FieldValidation::Warn) => {
-                warnings.push(why.clone());
-                Ok(())
+        match validation {
+            FieldValidation::Strict if !self.duplicates.is_empty() => {
+                let lines: String = self.duplicates.iter().flat_map(|line| ["\n  ", line]).collect();
+                let why = format!("error converting YAML to JSON: yaml: unmarshal errors:{lines}");
+                return Err(WriteError::BadRequest(format!("error strict decoding YAML: {why}")));
             }
-            _ => Ok(()),
+            FieldValidation::Warn => warnings.extend(self.duplicates.iter().cloned()),
+            FieldValidation::Strict | FieldValidation::Ignore => {}
         }
+        Ok(())
     }
 }
 
@@ -60,7 +60,7 @@ impl Writer {
         let target = &request.target;
         let schema = self.schema(target.served()).await?;
         let schema = schema.as_deref();
-        let is_large = is_large_patch(PatchKind::Apply, body) || is_heavy(schema);
+        let is_large = is_large_patch(PatchKind::Apply, body) || is_heavy(target, schema);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let configuration = self.offload.run(is_large, || Configuration::read(body)).await?;
         let creates = request.part == Part::Main;

@@ -53,6 +53,8 @@ pub(crate) struct Tree {
     pub(crate) value: Value,
     /// Keys that a map has twice, each once: JSON in the order of the document; YAML too, but those inside a value before its own key.
     pub(crate) duplicates: Vec<Duplicate>,
+    /// The error about a number of a built-in that no float64 holds. What its type says of it counts first.
+    pub(crate) overflow: Option<BodyError>,
 }
 
 /// A key that a map has twice. Its text is that of the warning (spec api-surface §5.6).
@@ -91,12 +93,26 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
             Wrong::Envelope(cause) => unrecognized(kind, &cause, bytes),
             Wrong::Message { api_version, kind: found, cause } => unhandled(kind, (&api_version, &found), &cause),
         })?;
-    if let Some(number) = overflow {
+    let overflow = overflow.map(|number| {
         let text = |member: &str, default| value[member].as_str().filter(|text| !text.is_empty()).unwrap_or(default);
-        let warnings = (text("apiVersion", "v1"), text("kind", kind));
-        return Err(unhandled(kind, warnings, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
+        let of = (text("apiVersion", "v1"), text("kind", kind));
+        unhandled(kind, of, &format!("json: cannot unmarshal number {number} into Go value of type float64"))
+    });
+    match overflow {
+        Some(error) if expected.custom => Err(error),
+        overflow => Ok(Tree { value, duplicates, overflow }),
     }
-    Ok(Tree { value, duplicates })
+}
+
+/// Puts the number as it was sent into an error that has it as it is printed: Go's decoder shows the text of the body.
+pub(super) fn as_sent(syntax: Syntax, bytes: &[u8], why: String) -> String {
+    const BEFORE: &str = "cannot unmarshal number ";
+    let Some((start, rest)) = why.split_once(BEFORE).filter(|_| syntax == Syntax::Json) else { return why };
+    let Some((printed, end)) = rest.split_once(' ') else { return why };
+    match json::number_as_sent(bytes, printed) {
+        Some(sent) => format!("{start}{BEFORE}{sent} {end}"),
+        None => why,
+    }
 }
 
 /// Reads the body of options; an error is the cause, without the wrapping message.
@@ -104,7 +120,8 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
 /// # Errors
 /// As `parse`.
 pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
-    read(syntax, bytes, DuplicateKeys::Merged, ("v1", "DeleteOptions")).map(|read| read.value).map_err(|wrong| BodyError(wrong.cause()))
+    let read = read(syntax, bytes, DuplicateKeys::Merged, ("v1", "DeleteOptions")).map_err(|wrong| BodyError(wrong.cause()))?;
+    Ok(read.value)
 }
 
 /// Reads the JSON of a patch, of whatever type. `float` is what Go would make of a number, for the error about one that is too large.

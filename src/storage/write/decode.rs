@@ -78,13 +78,17 @@ impl DecodedBody {
 
     /// The body of a POST or PUT that holds this kind.
     pub(super) fn read_as(expected: &Expected<'_>, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        let Tree { value: mut tree, duplicates } = body::parse(syntax, bytes, expected)?;
+        let Tree { value: mut tree, duplicates, overflow } = body::parse(syntax, bytes, expected)?;
         body::identify(&mut tree, expected, syntax, bytes).map_err(|error| misidentified(error, &tree))?;
         let kind = expected.kind;
         let refused = |why: &str| {
             WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
         };
-        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(|unfit| unfit.told(refused))?;
+        let unfit = |unfit: Unfit| unfit.told(|why| refused(&body::as_sent(syntax, bytes, why.to_owned())));
+        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(unfit)?;
+        if let Some(error) = overflow {
+            return Err(error.into());
+        }
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
@@ -102,8 +106,13 @@ impl DecodedBody {
         conform(&mut tree, &expected.with_schema(None), typed::conform).map_err(|unfit| {
             let text = |name: &str| tree::text(&tree, &["metadata", name]);
             let (kind, version) = (expected.kind, expected.api_version());
-            let named = format!("{}/{}; {}", text("namespace"), text("name"), managed::printed_kind(&version, kind));
-            unfit.told(|why| WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}")))
+            let printed = managed::printed_kind(&version, kind);
+            let named = format!("{}/{}; {printed}", text("namespace"), text("name"));
+            unfit.told(|why| {
+                let of_json = if why.starts_with("illegal base64") { "error decoding from json: " } else { "" };
+                let why = format!("unable to convert unstructured object to {printed}: {of_json}{why}");
+                WriteError::Raw(format!("failed to convert new object ({named}) to proper version: {why}"))
+            })
         })?;
         if let Some(schema) = expected.schema {
             custom::complete(schema, &mut tree)?;

@@ -10,7 +10,7 @@ use super::{
     failure::{StatusSubject, WriteError},
     kinds,
     object_ref::{Current, ObjectRef},
-    options::{DeleteOptions, Propagation, UNREAD},
+    options::{DeleteOptions, Propagation, UNREAD, Unread},
     strategy::is_finished,
     transaction::{Decision, ReadFrom, WriteOutcome, at_revision},
     tree,
@@ -86,9 +86,17 @@ impl Writer {
     ) -> Result<Deletion, WriteError> {
         self.may_delete(target)?;
         let approve = |object: &Value| approval.map_or(Ok(()), |approval| approval(object));
-        if options.unread {
-            approve(&Value::Null)?;
-            return self.delete_unread(target).await;
+        match options.unread {
+            Unread::Only => {
+                approve(&Value::Null)?;
+                return self.delete_unread(target).await?.ok_or_else(|| readable(target));
+            }
+            Unread::Deleted if !options.dry_run => {
+                if let Some(deletion) = self.delete_unread(target).await? {
+                    return Ok(deletion);
+                }
+            }
+            Unread::Deleted | Unread::Kept => {}
         }
         let _admitted = self.admit(target, false, 0).await;
         let now = tree::now();
@@ -119,26 +127,25 @@ impl Writer {
         })
     }
 
-    /// Deletes what stands under the key, if that cannot be read: then its resource cannot be listed. What can be read, and what is not there, is
-    /// refused, as kube-apiserver does it with the feature gate AllowUnsafeMalformedObjectDeletion (measured).
-    async fn delete_unread(&self, target: &ObjectRef) -> Result<Deletion, WriteError> {
+    /// Deletes what stands under the key, if that cannot be read: then its resource cannot be listed. Leaves what can be read.
+    async fn delete_unread(&self, target: &ObjectRef) -> Result<Option<Deletion>, WriteError> {
         let key = target.key(&self.prefix);
         loop {
             let asking = target.resource.metrics.etcd_get();
             let answer = self.etcd(target.served()).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
             asking.succeeded();
-            let Some(kv) = answer.kvs.into_iter().next() else { return Err(readable(target)) };
+            let Some(kv) = answer.kvs.into_iter().next() else { return Ok(None) };
             let revision = kv.mod_revision;
             match self.decoded(target, kv).await {
                 Err(WriteError::Undecodable(why)) => match self.delete_if(target, revision).await? {
                     Outcome::Written(_) => {
                         tracing::warn!(%why, "deleted a value that cannot be read, as the client asked");
-                        return Ok(Deletion::Unread);
+                        return Ok(Some(Deletion::Unread));
                     }
                     Outcome::Changed(_) => {}
                 },
                 Err(error) => return Err(error),
-                Ok(_) => return Err(readable(target)),
+                Ok(_) => return Ok(None),
             }
         }
     }

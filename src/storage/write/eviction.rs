@@ -10,7 +10,7 @@ use super::{
     delete,
     failure::{StatusSubject, WriteError},
     object_ref::{Current, ObjectRef},
-    options::{DeleteOptions, DeleteOptionsError},
+    options::{DeleteOptions, DeleteOptionsError, MalformedDeletion},
     strategy::Part,
     transaction::{ReadFrom, WriteOutcome},
     tree, updated,
@@ -173,7 +173,7 @@ fn options(eviction: &Value, target: &ObjectRef, dry_run: bool) -> Result<Delete
     }
     let mut sent = sent.clone();
     ["kind", "apiVersion"].iter().for_each(|name| drop(tree::object(&mut sent).remove(*name)));
-    let parsed = DeleteOptions::parse(&Query::parse(""), Syntax::Json, sent.to_string().as_bytes());
+    let parsed = DeleteOptions::parse(MalformedDeletion::On, &Query::parse(""), Syntax::Json, sent.to_string().as_bytes());
     let options = parsed.map_err(|error| match error {
         DeleteOptionsError::BadRequest(message) => WriteError::BadRequest(message),
         DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors },

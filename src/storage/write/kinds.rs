@@ -77,6 +77,7 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value, warnings: &mut
         }
         "secrets" => prepare_secret(object),
         "serviceaccounts" => only_names(object),
+        "minions" => taint_node(object),
         "pods" => {
             pod::begin(object);
             pod_parts::confine(object, warnings);
@@ -95,6 +96,13 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value, warnings: &mut
             definition::prepare_create(object);
         }
         _ => {}
+    }
+}
+
+/// What a new object gets before its name is generated: the real server copies it then, so a Job's labels are no longer those of its Pods.
+pub(super) fn prepare_generated(served: &Served, object: &mut Value) {
+    if id(served) == "jobs" {
+        workload::label(object);
     }
 }
 
@@ -351,6 +359,17 @@ fn wrong_phase(namespace: &Value) -> Option<FieldError> {
         Some(_) => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
     };
     (phase != wanted).then(|| FieldError::invalid("status.Phase", &phase.into(), why))
+}
+
+/// A new node takes no Pods until it is ready (the admission plugin TaintNodesByCondition).
+fn taint_node(node: &mut Value) {
+    const NOT_READY: (&str, &str) = ("node.kubernetes.io/not-ready", "NoSchedule");
+    let is_taint = |taint: &Value| (taint["key"].as_str(), taint["effect"].as_str()) == (Some(NOT_READY.0), Some(NOT_READY.1));
+    let mut taints = tree::at(node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    if !taints.iter().any(is_taint) {
+        taints.push(json!({"key": NOT_READY.0, "effect": NOT_READY.1}));
+        tree::set(node, &["spec", "taints"], taints.into());
+    }
 }
 
 fn label_namespace(object: &mut Value) {

@@ -64,6 +64,7 @@ use metadata::{Found, dedup_owners};
 use model::ByResource;
 use object_ref::{Current, ObjectRef, StoredValue};
 use on_url::{created_by_update, in_namespace, is_of, may_create};
+pub use options::MalformedDeletion;
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use registry::ServedResources;
 use schema::Schema;
@@ -252,8 +253,14 @@ impl Writer {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub async fn delete_options(&self, query: &Query, syntax: Syntax, body: &[u8]) -> Result<DeleteOptions, DeleteOptionsError> {
-        self.offload.run(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
+    pub async fn delete_options(
+        &self,
+        gate: MalformedDeletion,
+        query: &Query,
+        syntax: Syntax,
+        body: &[u8],
+    ) -> Result<DeleteOptions, DeleteOptionsError> {
+        self.offload.run(is_large(body), || DeleteOptions::parse(gate, query, syntax, body)).await
     }
 
     /// POST of a collection (spec api-surface §5). `warnings` gets the texts of `Warning` headers, as in the methods below.
@@ -325,7 +332,7 @@ impl Writer {
         last_try: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(judge.schema);
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(target, judge.schema);
         let requester = request.requester.as_ref();
         let sent_revision = tree::text(&object, &["metadata", "resourceVersion"]).to_owned();
         let told = warnings.len();
@@ -349,7 +356,8 @@ impl Writer {
                 return match &current {
                     Some(current) => Err(exists(current)),
                     None => {
-                        let mut object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                        let object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                        let mut object = kinds::decoded(target.served(), &object).into_owned();
                         if !sent_revision.is_empty() {
                             tree::set(&mut object, &["metadata", "resourceVersion"], sent_revision.into());
                         }
@@ -404,7 +412,7 @@ impl Writer {
             .change_managed(
                 &managers,
                 (target, ReadFrom::Cache),
-                (request.options.dry_run, is_large(body) || is_heavy(schema)),
+                (request.options.dry_run, is_large(body) || is_heavy(target, schema)),
                 services,
                 |current| {
                     // Only what the last try had to say counts.
@@ -457,7 +465,7 @@ impl Writer {
         let schema = self.schema(target.served()).await?;
         let schema = schema.as_deref();
         let expected = Expected::of(target.served()).with_schema(schema);
-        let is_large = is_large_patch(kind, body) || is_heavy(schema);
+        let is_large = is_large_patch(kind, body) || is_heavy(target, schema);
         let _admitted = self.admit(target, is_large, body.len()).await;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         let session = self.session(request);
@@ -489,7 +497,7 @@ impl Writer {
         syntax: Syntax,
         body: &[u8],
     ) -> Result<DecodedBody, WriteError> {
-        self.offload.run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body)).await
+        self.offload.run(is_large(body) || is_heavy(&request.target, schema), || DecodedBody::read(request, schema, syntax, body)).await
     }
 
     /// Changes an object as [`Self::change`] does; tries again without its managed fields if it is too large for etcd with them, and once the object is there in
@@ -564,9 +572,10 @@ fn is_large(body: &[u8]) -> bool {
     body.len() >= offload::LARGE_BYTES
 }
 
-/// Whether whatever is compared with this schema may take long.
-fn is_heavy(schema: Option<&Schema>) -> bool {
-    schema.is_some_and(Schema::is_heavy)
+/// Whether whatever is written there may take long: it is compared with a large schema, or is a definition, of which a small one may say much.
+fn is_heavy(target: &ObjectRef, schema: Option<&Schema>) -> bool {
+    let served = target.served();
+    schema.is_some_and(Schema::is_heavy) || (&*served.group, &*served.resource) == ("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
 /// Whether to apply a patch takes long, whatever the object.

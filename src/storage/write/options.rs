@@ -4,7 +4,7 @@ mod fields;
 
 use serde_json::Value;
 
-use super::body::{Syntax, parse_options};
+use super::body::{Syntax, as_sent, parse_options};
 use go::{
     quote::{json_quoted, printable},
     url::Query,
@@ -51,6 +51,30 @@ pub enum FieldValidation {
     Strict,
 }
 
+/// What becomes of a value that cannot be read, by `ignoreStoreReadErrorWithClusterBreakingPotential`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not deleted.
+    #[default]
+    Kept,
+    /// It is deleted, too.
+    Deleted,
+    /// Nothing else is deleted.
+    Only,
+}
+
+/// The feature gate AllowUnsafeMalformedObjectDeletion, alpha in 1.36: whether `ignoreStoreReadErrorWithClusterBreakingPotential` counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MalformedDeletion {
+    /// Not said: it counts for what cannot be read, and is ignored otherwise.
+    #[default]
+    Lenient,
+    /// On: it counts, and may not be used for what can be read.
+    On,
+    /// Off: it is ignored.
+    Off,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// `gracePeriodSeconds`; a negative one was made 1.
@@ -66,7 +90,7 @@ pub struct DeleteOptions {
     /// Everything but the write.
     pub dry_run: bool,
     /// `ignoreStoreReadErrorWithClusterBreakingPotential`: the value cannot be read and is to be deleted all the same. Nothing else is asked with it.
-    pub unread: bool,
+    pub unread: Unread,
 }
 
 /// What becomes of the objects that a deleted one owns.
@@ -174,10 +198,11 @@ impl DeleteOptions {
     ///
     /// # Errors
     /// What is wrong with them, or that the body is something else.
-    pub fn parse(query: &Query, syntax: Syntax, body: &[u8]) -> Result<Self, DeleteOptionsError> {
+    pub fn parse(gate: MalformedDeletion, query: &Query, syntax: Syntax, body: &[u8]) -> Result<Self, DeleteOptionsError> {
         let options = if body.is_empty() { fields::deletion_from_query(query) } else { from_body(syntax, body) };
-        let raw = options.and_then(|options| Raw::read(&options)).map_err(DeleteOptionsError::BadRequest)?;
-        raw.checked().map_err(DeleteOptionsError::Invalid)
+        let raw = options.and_then(|options| Raw::read(&options));
+        let raw = raw.map_err(|why| DeleteOptionsError::BadRequest(as_sent(syntax, body, why)))?;
+        raw.checked(gate).map_err(DeleteOptionsError::Invalid)
     }
 
     /// Whether they may be those of DELETECOLLECTION.
@@ -186,7 +211,7 @@ impl DeleteOptions {
     /// What may not.
     pub fn may_be_of_many(&self) -> Result<(), Vec<FieldError>> {
         let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
-        if self.unread { Err(vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)]) } else { Ok(()) }
+        if self.unread == Unread::Only { Err(vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)]) } else { Ok(()) }
     }
 }
 
@@ -263,7 +288,7 @@ impl Raw {
         })
     }
 
-    fn checked(self) -> Result<DeleteOptions, Vec<FieldError>> {
+    fn checked(self, gate: MalformedDeletion) -> Result<DeleteOptions, Vec<FieldError>> {
         let mut wrong = Vec::new();
         if let (Some(policy), Some(_)) = (&self.propagation, self.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
@@ -281,7 +306,9 @@ impl Raw {
         });
         let asked: Vec<Value> = self.dry_run.iter().map(|word| word.as_str().into()).collect();
         wrong.extend(wrong_dry_run(&asked));
-        wrong.extend(self.beside_unread());
+        if gate == MalformedDeletion::On {
+            wrong.extend(self.beside_unread());
+        }
         if !wrong.is_empty() {
             return Err(wrong);
         }
@@ -292,7 +319,12 @@ impl Raw {
             propagation,
             orphan_dependents: self.orphan_dependents,
             dry_run: !asked.is_empty(),
-            unread: self.unread,
+            unread: match gate {
+                _ if !self.unread => Unread::Kept,
+                MalformedDeletion::Lenient => Unread::Deleted,
+                MalformedDeletion::On => Unread::Only,
+                MalformedDeletion::Off => Unread::Kept,
+            },
         })
     }
 
@@ -343,7 +375,7 @@ mod tests {
     }
 
     fn delete(query: &str, body: &str) -> Result<DeleteOptions, String> {
-        DeleteOptions::parse(&Query::parse(query), Syntax::Json, body.as_bytes()).map_err(|error| match error {
+        DeleteOptions::parse(MalformedDeletion::On, &Query::parse(query), Syntax::Json, body.as_bytes()).map_err(|error| match error {
             DeleteOptionsError::BadRequest(message) => format!("400 {message}"),
             DeleteOptionsError::Invalid(wrong) => format!("422 {}", joined(&wrong)),
         })
@@ -387,10 +419,10 @@ mod tests {
     /// Each was sent to a kube-apiserver with the feature gate AllowUnsafeMalformedObjectDeletion.
     #[test]
     fn a_value_that_cannot_be_read_is_deleted_without_more_ado() {
-        let unread = DeleteOptions { unread: true, ..DeleteOptions::default() };
+        let unread = DeleteOptions { unread: Unread::Only, ..DeleteOptions::default() };
         assert_eq!(delete(&format!("{UNREAD}=true"), ""), Ok(unread.clone()));
         assert_eq!(delete("", &format!(r#"{{"{UNREAD}":true}}"#)), Ok(unread));
-        assert_eq!(delete("gracePeriodSeconds=0", "").map(|options| options.unread), Ok(false));
+        assert_eq!(delete("gracePeriodSeconds=0", "").map(|options| options.unread), Ok(Unread::Kept));
         let wrong = |member: &str| delete("", &format!(r#"{{"{UNREAD}":true,{member}}}"#)).expect_err("refused");
         for (member, name) in [
             (r#""dryRun":["All"]"#, ".dryRun"),
@@ -477,7 +509,7 @@ mod tests {
             r#"{"kind":"DeleteOptions","apiVersion":"foo/v9","preconditions":{"uid":"","resourceVersion":"5"},"dryRun":[],"unknown":1}"#;
         let want = DeleteOptions { uid: Some(String::new()), resource_version: Some("5".to_owned()), ..Default::default() };
         assert_eq!(read("dryRun=All", body), want);
-        let yaml = DeleteOptions::parse(&Query::default(), Syntax::Yaml, b"dryRun: [All]\n").expect("options");
+        let yaml = DeleteOptions::parse(MalformedDeletion::On, &Query::default(), Syntax::Yaml, b"dryRun: [All]\n").expect("options");
         assert!(yaml.dry_run);
     }
 

@@ -172,7 +172,7 @@ impl Writer {
         let schema = self.schema(target.served()).await?;
         let told = warnings.len();
         let done = self
-            .change(target, ReadFrom::Cache, (request.options.dry_run, is_large || is_heavy(schema.as_deref())), None, |current| {
+            .change(target, ReadFrom::Cache, (request.options.dry_run, is_large || is_heavy(target, schema.as_deref())), None, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
                 // Only what the last try had to say counts.
                 warnings.truncate(told);

@@ -6,7 +6,6 @@ use dashmap::DashMap;
 
 use super::{Writer, custom, failure::WriteError};
 use catalogue::{DefinedSchema, Served};
-use offload::LARGE_BYTES;
 use registry::ServedResources;
 use schema::Schema;
 
@@ -58,7 +57,7 @@ impl Writer {
         let schema = match self.schemas.known(&key, &defined) {
             Some(schema) => schema,
             None => {
-                let schema = self.offload.run(defined.json.len() >= LARGE_BYTES, || custom::compile(&defined)).await.ok().map(Arc::new);
+                let schema = self.offload.run(true, || custom::compile(&defined)).await.ok().map(Arc::new);
                 self.schemas.forget_unserved(&resources);
                 self.schemas.compiled.insert(key, Compiled { defined, schema: schema.clone() });
                 schema

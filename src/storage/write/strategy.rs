@@ -70,6 +70,9 @@ pub(super) fn create(
         services.create(target, &mut object)?;
     }
     kinds::identify(served, &mut object, requester);
+    if tree::text(&object, &["metadata", "name"]).is_empty() {
+        kinds::prepare_generated(served, &mut object);
+    }
     let metadata = tree::member(&mut object, "metadata");
     SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
     metadata.remove("resourceVersion");
@@ -137,7 +140,7 @@ pub(super) fn update(
     kinds::drop_disabled(served, Some(old), &mut new);
     kinds::prepare_update(served, part, old, &mut new);
     normalize(&mut new);
-    count_generation(served, part, old, &mut new);
+    count_generation(served, part, old, &mut new, judge);
     let told = kinds::warnings(served, part, Some(old), &new);
     kinds::drop_counted(served, old, &mut new);
     let again = kinds::is_judged_as_new(served, part);
@@ -275,8 +278,8 @@ fn keep_server_set(new: &mut Map<String, Value>, old: &Map<String, Value>) {
     }
 }
 
-/// One more when anything but metadata and status changed (spec api-surface §6.2).
-fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
+/// One more when anything but metadata and status changed (spec api-surface §6.2). A float is no integer there, although both are stored alike.
+fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value, judge: Judge<'_>) {
     if !served.rules.generation || matches!(part, Part::Status | Part::Server) || kinds::counts_itself(served) {
         return;
     }
@@ -290,7 +293,8 @@ fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
         members.filter(|(name, _)| is_spec(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
     };
     let counted = kinds::counted_metadata(served);
-    if spec(old) != spec(new) || counted.is_some_and(|name| tree::metadata(old).get(name) != tree::metadata(new).get(name)) {
+    let has_changed = spec(old) != spec(&judge.as_sent(new));
+    if has_changed || counted.is_some_and(|name| tree::metadata(old).get(name) != tree::metadata(new).get(name)) {
         let generation = tree::integer(old, &["metadata", "generation"]).unwrap_or(0).wrapping_add(1);
         tree::member(new, "metadata").insert("generation".into(), generation.into());
     }

@@ -47,6 +47,7 @@ mod trouble;
 mod unapplied;
 mod unread;
 mod unstored;
+mod values;
 mod versions;
 mod webhook;
 
