@@ -18,7 +18,9 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 const KEPT_MAX: usize = 64 << 10;
 
 /// Compiled patterns by their text, whatever schema they are of.
-static KEPT: LazyLock<Mutex<Recent<Arc<str>, Arc<Program>, ()>>> = LazyLock::new(|| Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)));
+type Kept = Mutex<Recent<Arc<str>, Arc<Program>, ()>>;
+
+static KEPT: LazyLock<Kept> = LazyLock::new(|| Mutex::new(Recent::new(KEPT_MAX, KEPT_BYTES_MAX)));
 
 /// A pattern of texts.
 pub(crate) struct Pattern {
