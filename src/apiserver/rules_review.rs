@@ -139,7 +139,7 @@ mod tests {
         ]);
         let paths_only: Arc<[PolicyRule]> = Arc::new([rule(&[], &["/x"])]);
         for (of_roles, errors) in
-            [(vec![role.clone(), Arc::new([]), role], vec!["\"resourceRules\":[],".to_owned()]), (Vec::new(), Vec::new())]
+            [(vec![role.clone(), paths_only, Arc::new([]), role], vec!["\"resourceRules\":[],".to_owned()]), (Vec::new(), Vec::new())]
         {
             let rules = Rules { of_roles, incomplete: true, errors };
             let mut object = json!({"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}, "spec": {}});
