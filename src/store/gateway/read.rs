@@ -338,7 +338,7 @@ fn integer(text: &str) -> Option<i128> {
 /// Decodes base64 of either alphabet, with its padding or without any.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let alphabet = if text.contains(['-', '_']) { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
-    let padding = if text.len() % 4 == 0 { DecodePaddingMode::RequireCanonical } else { DecodePaddingMode::RequireNone };
+    let padding = if text.len().is_multiple_of(4) { DecodePaddingMode::RequireCanonical } else { DecodePaddingMode::RequireNone };
     let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true).with_decode_padding_mode(padding);
     GeneralPurpose::new(alphabet, config).decode(text).ok()
 }

@@ -142,7 +142,7 @@ impl<'c> Scanner<'c> {
             self.push(Kind::StreamStart, spot);
             return Ok(());
         }
-        self.to_next_token()?;
+        self.skip_to_next_token()?;
         self.unroll(as_column(self.at.spot.column));
         self.at.need(4)?;
         if self.at.is_end() {
@@ -193,7 +193,7 @@ impl<'c> Scanner<'c> {
     }
 
     /// Skips what separates tokens.
-    fn to_next_token(&mut self) -> Result<(), String> {
+    fn skip_to_next_token(&mut self) -> Result<(), String> {
         loop {
             self.at.need(1)?;
             if self.at.is_marked() {
