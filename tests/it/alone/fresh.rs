@@ -153,6 +153,17 @@ async fn a_flow_schema_tells_whether_its_level_is_there() -> Outcome {
 }
 
 /// `--event-ttl`: the time of an Event is that of its last write.
+/// With the default a server is ready when the conditions are there.
+#[tokio::test]
+async fn without_priority_and_fairness_flow_schemas_have_no_conditions() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start_with(dir.path(), &["--enable-priority-and-fairness=false"]).await?;
+    let flows = get(&server.client(), FLOWS).await?;
+    assert!(names(&flows).contains(&"probes".to_owned()), "{flows}");
+    assert!(flows["items"].as_array().into_iter().flatten().all(|flow| reason(flow).is_null()), "{flows}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn events_go_after_their_time() -> Outcome {
     let dir = tempfile::tempdir()?;

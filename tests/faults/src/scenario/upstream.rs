@@ -62,9 +62,9 @@ pub(super) async fn broken(options: &Options, dir: &Path) -> Result<Verdict> {
         format!("--upstream-cafile={}", believed.display()),
         format!("--request-timeout={REQUEST_SECONDS}s"),
     ];
-    // Before its roles are there it tells nobody its release, and a replica that has heard that forwards everything for minutes.
+    // Before its roles are there it refuses /version to all, and a replica that was refused forwards everything for minutes.
     let opened = async {
-        ready(&Listener::plain(ports.upstream_plain())).await?;
+        answered(&Listener::plain(ports.upstream_plain()), "/readyz").await?;
         upstream.network.set(Gate::Open);
         Ok(())
     };
@@ -124,24 +124,19 @@ async fn not_believed(stage: &Stage) -> Result<()> {
     }
 }
 
-/// Waits until the API server has all that it needs.
-async fn ready(upstream: &Listener) -> Result<()> {
-    let began = Instant::now();
-    while !upstream.get("/readyz", ANSWER).await.is_ok_and(|(status, _)| status == 200) {
-        ensure!(began.elapsed() < HEALED, "the API server is not ready within {HEALED:?}");
-        sleep(Duration::from_millis(200)).await;
-    }
-    Ok(())
-}
-
 /// What is handed on is answered by upstream again.
 async fn healed(stage: &Stage) -> Result<()> {
+    answered(&stage.server.listener, "/version").await.context("nothing is handed on")
+}
+
+/// Waits until a path is answered 200.
+async fn answered(listener: &Listener, path: &str) -> Result<()> {
     let began = Instant::now();
     loop {
-        match stage.server.listener.get("/version", ANSWER).await {
+        match listener.get(path, ANSWER).await {
             Ok((200, _)) => return Ok(()),
             other if began.elapsed() > HEALED => {
-                anyhow::bail!("nothing is handed on within {HEALED:?}: {:?}", other.map(|(status, _)| status))
+                anyhow::bail!("{path} is not answered within {HEALED:?}: {:?}", other.map(|(status, _)| status))
             }
             _ => sleep(Duration::from_millis(200)).await,
         }
