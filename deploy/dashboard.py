@@ -60,7 +60,7 @@ ROWS = [
     ("Resources", [
         ("Objects", "The ten resources with most.", "short", [("{{resource}}", most(f"max by (resource) (apiserver_resource_objects{{{OF}}})"))], 8),
         ("Events in history", "Limit: --ring-events-limit.", "short", [("{{instance}} {{resource}}", most(f"watchcache_history_events{{{OF}}}"))], 8),
-        ("Values that cannot be read", "While there are any, the resource is answered 500, or handed on.", "short", [("{{instance}} {{resource}}", most(f"watchcache_undecodable_objects{{{OF}}}"))], 8),
+        ("Values that cannot be read", "While there are any, the resource is answered 500, or forwarded.", "short", [("{{instance}} {{resource}}", most(f"watchcache_undecodable_objects{{{OF}}}"))], 8),
         ("Indexes for selectors", "Labels and fields by which objects are found without a scan.", "short", [("{{instance}} {{resource}}", most(f"watchcache_selector_indexes{{{OF}}}"))], 8),
         ("Keys of no resource", "Under the prefix of etcd.", "eps", [("{{instance}}", rate("watchcache_unknown_keys_total"))], 8),
         ("Definitions read", "CustomResourceDefinitions, one for each write of one.", "eps", [("{{instance}}", rate("watchcache_definitions_read_total"))], 8),
@@ -110,11 +110,11 @@ ROWS = [
         ], 12),
     ]),
     ("Read replica", [
-        ("Handed on, by reason", "What upstream has answered, and why not this server.", "reqps", [("{{reason}}", per("reason", "watchcache_handed_on_requests_total"))], 8),
-        ("Handed on, by code", "What upstream has said.", "reqps", [("{{code}}", per("code", "watchcache_handed_on_requests_total"))], 8),
+        ("Forwarded, by reason", "What upstream has answered, and why not this server.", "reqps", [("{{reason}}", per("reason", "watchcache_forwarded_requests_total"))], 8),
+        ("Forwarded, by code", "What upstream has said.", "reqps", [("{{code}}", per("code", "watchcache_forwarded_requests_total"))], 8),
         ("Upstream answers", "When it was asked last.", "bool", [("{{instance}} {{server}}", f"watchcache_upstream_up{{{HERE}}}")], 8),
         ("The etcd is upstream's", "1 when upstream has said so. Servers without an upstream, and those whose objects come from upstream itself, are not shown.", "bool", [("{{instance}}", f"watchcache_etcd_proven{{{HERE}}}")], 8),
-        ("Incomplete", "Resources of which upstream has something else: they are handed on.", "short", [("{{instance}}", f"sum by (instance) (watchcache_incomplete{{{OF}}})")], 8),
+        ("Incomplete", "Resources of which upstream has something else: they are forwarded.", "short", [("{{instance}}", f"sum by (instance) (watchcache_incomplete{{{OF}}})")], 8),
         ("Documents kept", "Discovery and the like, answered as upstream said last, for it did not answer.", "reqps", [("{{instance}}", rate("watchcache_kept_answers_total"))], 8),
         ("Loads refused", "Resources of upstream that do not fit into --memory-budget.", "cps", [("{{resource}}", per("resource", "watchcache_loads_refused_total", OF))], 24),
     ]),

@@ -5,6 +5,7 @@
 //!
 //! All bytes are `Vec<u8>`: as `Bytes` they would be slices of the message that they came in and keep all of it in memory.
 
+pub mod codec;
 #[allow(
     missing_docs,
     clippy::allow_attributes_without_reason,

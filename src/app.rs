@@ -6,6 +6,7 @@
 
 use std::{
     future::pending,
+    path::PathBuf,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -27,7 +28,9 @@ mod aggregated;
 mod alone;
 mod audit;
 mod backend;
+mod cert_dir;
 mod certificates;
+mod envtest_assets;
 mod feeds;
 mod files;
 mod issuer;
@@ -44,6 +47,7 @@ mod signals;
 mod source;
 
 pub use alone::run_store;
+pub use envtest_assets::make as make_envtest_assets;
 pub use keeping::keep_store;
 pub use manifests::print as print_manifests;
 
@@ -52,14 +56,14 @@ use ::reload::{FileError, Named};
 use apiserver::{
     api::{Api, Condition, Host, Identity, RequestSettings},
     check::Behind,
-    hand_on::Replica,
+    forward::Replica,
     inflight::Inflight,
-    inside::Inside,
+    inside::shown::Inside,
     last_use::LastUses,
     service::Clients,
     stages::Stages,
     staleness,
-    zpages::Started,
+    started::Started,
 };
 use auth::access::{Access, AccessError};
 use auth::authn::Authenticator;
@@ -68,7 +72,7 @@ use backend::Backend;
 use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::{ring::RingLimits, snapshot::Known};
 use catalogue::Offer;
-use client::Logins;
+use client::{Identities, Logins};
 use codec::ChunkCache;
 use controllers::{Controllers, Extension, Keeping, rebalance};
 use etcd::{self, Etcd};
@@ -79,7 +83,7 @@ use server::{ListenerError, Listeners, Sockets};
 use signals::Signals;
 use storage::read::serve::Reader;
 use storage::write::{
-    Writer,
+    WebhookIdentities, Writer,
     write_gate::{Permission, WriteGate},
 };
 use store::StoreError;
@@ -96,6 +100,9 @@ const SOURCE_LOOK: Duration = Duration::from_secs(1);
 
 /// After this time `/readyz` passes whatever is still missing (spec list-watch §2.12, `--storage-initialization-timeout`).
 const READY_AT_LATEST: Duration = Duration::from_secs(60);
+/// The stack of a thread that serves, in bytes. The deepest expression that is accepted takes 1.2 MB of it in a release build, and 3.2 MB in one that is not
+/// optimised; what is not used is no memory.
+const SERVING_STACK_BYTES: usize = 6 << 20;
 
 /// Why the server did not start, or did not go on; one line each.
 #[derive(Debug, Error)]
@@ -115,6 +122,9 @@ pub enum StartError {
     /// The audit log.
     #[error("{0}")]
     Audit(String),
+    /// Who this server is at admission webhooks.
+    #[error("{0}")]
+    Webhooks(String),
     /// A listener.
     #[error(transparent)]
     Listener(#[from] ListenerError),
@@ -130,11 +140,11 @@ pub enum StartError {
     /// The cluster that this server extends.
     #[error("{0}")]
     Host(String),
-    /// Where requests are handed on to.
+    /// Where requests are forwarded to.
     #[error("{0}")]
     Upstream(String),
-    /// What is handed on comes back.
-    #[error("--upstream-server is this server itself, and every request that it hands on would come back to it")]
+    /// What is forwarded comes back.
+    #[error("--upstream-server is this server itself, and every request that it forwards would come back to it")]
     Loop,
     /// The feed ended while the server ran: a bug, and the log has it.
     #[error("the feed has ended unexpectedly")]
@@ -153,7 +163,7 @@ pub enum StartError {
 /// # Errors
 /// What keeps it from starting: nothing has been served then.
 pub fn run(config: Config) -> Result<(), StartError> {
-    let serving = Builder::new_multi_thread().enable_all().thread_name("serve").build()?;
+    let serving = Builder::new_multi_thread().enable_all().thread_name("serve").thread_stack_size(SERVING_STACK_BYTES).build()?;
     let feeding = Builder::new_multi_thread().enable_all().worker_threads(config.memory.feed_threads).thread_name("feed").build()?;
     let outcome = serving.block_on(serve(config, &feeding));
     // The feed has been told to stop, or never started; what is left of it holds nothing that must be saved.
@@ -174,6 +184,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let sockets = Sockets::bind(&config.listeners.binding())?;
     ports::settle(&mut config.listeners, &sockets).map_err(StartError::Made)?;
     issuer::prepare(&mut config).map_err(StartError::Made)?;
+    cert_dir::prepare(&config).map_err(StartError::Made)?;
     let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
     admin.iter().try_for_each(|admin| admin::keep(admin, SystemTime::now())).map_err(StartError::Made)?;
     let root_ca = root_ca::read(config.root_ca_file.as_deref(), admin.as_ref()).map_err(StartError::Made)?;
@@ -190,7 +201,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
     let etcds = backend.etcds()?;
-    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    files::report_flags(&config.warnings, &config.ignored_flags);
     let prefix = format!("{}/", config.etcd.prefix);
     let source::Made { feeding: feed, feeds, clocks, upstream } = source::make(&backend, &prefix, &config, &logins, &metrics)?;
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
@@ -238,6 +249,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let namespaces = config.aggregated.as_ref().map(|aggregated| aggregated::namespaces(aggregated, &logins)).transpose()?;
     let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), write_gate.clone(), namespaces.clone());
     let writer = writer.losing_unknown_fields(config.serve_unknown_fields).keeping_events(config.etcd.event_ttl);
+    let writer = writer.admitting(config.plugins.clone()).known_by_webhooks(webhook_identities(&config)?);
     let writer = Arc::new(match services::ranges(&config) {
         Some(ranges) => writer.allocating(ranges),
         None => writer,
@@ -256,7 +268,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let (has_roles, has_own_objects) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let standing = Arc::<ArcSwapOption<_>>::default();
     let (end, ending) = sync::watch::channel(false);
-    let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
+    let (definitions_wrong, orphaned) = (Arc::<ArcSwapOption<String>>::default(), Arc::<ArcSwapOption<String>>::default());
     let controllers = Controllers {
         etcd: etcds.main().clone(),
         etcds_apart: etcds.iter().skip(1).cloned().collect(),
@@ -269,10 +281,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
         is_replica: replica.is_some(),
-        extension: config
-            .aggregated
-            .as_ref()
-            .map(|aggregated| Extension { definitions: aggregated.definitions.clone(), wrong: definitions_wrong.clone() }),
+        extension: config.aggregated.as_ref().zip(namespaces.clone()).map(|(aggregated, namespaces)| Extension {
+            definitions: aggregated.definitions.clone(),
+            wrong: definitions_wrong.clone(),
+            namespaces,
+            orphaned: orphaned.clone(),
+            deletes_orphaned: aggregated.deletes_orphaned,
+        }),
         advertised: advertised::find(&config),
         service_ranges: config.cluster_addresses.ranges.clone(),
         host_name: advertised::host_name(),
@@ -311,7 +326,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         access,
         audit: audit.clone(),
         upstream: replica.clone().map(|replica| replica as Arc<dyn Behind>),
-        host: namespaces.map(|namespaces| Host { namespaces, definitions_wrong }),
+        host: namespaces.map(|namespaces| Host { namespaces, definitions_wrong, orphaned }),
         inflight: Inflight::new(config.inflight),
         watches: Arc::default(),
         inside: Inside::default(),
@@ -464,6 +479,17 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Reads who this server is at admission webhooks.
+fn webhook_identities(config: &Config) -> Result<WebhookIdentities, StartError> {
+    let read = |file: &Option<PathBuf>| match file {
+        Some(file) => Identities::read(file)
+            .map_err(|why| StartError::Webhooks(format!("--admission-control-config-file: kubeConfigFile {}: {why}", file.display()))),
+        None => Ok(Identities::default()),
+    };
+    let settings = &config.plugins.settings;
+    Ok(WebhookIdentities { mutating: read(&settings.mutating_kubeconfig)?, validating: read(&settings.validating_kubeconfig)? })
+}
+
 /// Says when every built-in resource is ready, once; and every ten seconds that it is not.
 async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>, upstream: Option<&source::Upstream>) {
     let began = tokio::time::Instant::now();
@@ -474,7 +500,7 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>, upst
         let published = &resource.handle.published;
         while published.wait_until(Known::is_ready, if upstream.is_some() { SOURCE_LOOK } else { READY_LOOK }).await.is_err() {
             if published.fed().is_declined() {
-                // It is handed on.
+                // It is forwarded.
                 break;
             }
             tracing::warn!(resource = %resource.encoders.whole().name, "not ready: still loading");

@@ -8,25 +8,32 @@ use std::time::Duration;
 use auth::authn;
 use clap::{CommandFactory, FromArgMatches};
 
+mod admission_file;
 mod aggregated;
 mod args;
 mod audit;
 mod authorization;
+mod etcd_program;
 mod flags;
 mod gates;
 mod keeping;
+mod kube_apiserver;
 pub mod overrides;
 mod pages;
+mod pflag;
 mod plain;
+mod plugins;
 mod providers;
 mod replica;
 mod secure;
 mod services;
 mod source;
+mod stand_in;
 mod store;
 mod tls;
 mod tokens;
 
+use admission::plugins::Plugins;
 pub use aggregated::{Aggregated, Manifests};
 use apiserver::settings::{Callers, Gates, MaxInflight, Times};
 use args::{Cli, Command, LogArgs, ServeArgs};
@@ -37,7 +44,7 @@ use controllers::Selection;
 pub use keeping::{StoreCommand, Which};
 use plain::Port;
 pub use replica::{Replica, UpstreamServer};
-pub use secure::{Admin, Advertise, ClusterAddresses, SecureListener};
+pub use secure::{Admin, Advertise, ClusterAddresses, SecureListener, SelfSigned};
 use server::{Binding, Limits};
 pub use services::Services;
 pub use source::{ConsistentReads, SOURCE_FLAG, Source};
@@ -56,6 +63,17 @@ pub enum Invocation {
     Keep(StoreCommand),
     /// `watchcache aggregate`.
     Aggregate(Manifests),
+    /// `watchcache setup-envtest`.
+    SetupEnvtest(EnvtestAssets),
+}
+
+/// The folder of the programs that envtest starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvtestAssets {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Whether this program is copied rather than linked to.
+    pub copies: bool,
 }
 
 /// Everything `watchcache serve` runs with; nothing behind this checks again.
@@ -103,12 +121,16 @@ pub struct Config {
     pub memory: Memory,
     /// What is served only when asked for.
     pub gates: Gates,
+    /// What changes and judges objects that are written.
+    pub plugins: Plugins,
     /// Whether there is the page at `/watchcache/`.
     pub page: bool,
     /// Values with fields that are not known are served, and changed, without them.
     pub serve_unknown_fields: bool,
     /// The flags as typed, and defaults, sorted by name.
     pub flags: Vec<(String, String)>,
+    /// Flags of kube-apiserver that were given and change nothing.
+    pub ignored_flags: Vec<String>,
     pub log: Log,
     /// What the operator should know about this combination, one line each; `app` logs them at start.
     pub warnings: Vec<String>,
@@ -205,6 +227,8 @@ pub enum Stop {
     Asked(String),
     /// One line for stderr; end with 2.
     Wrong(String),
+    /// What a program that this one stands in for says on stderr; end as it does.
+    AsThere { text: String, code: u8 },
 }
 
 impl Invocation {
@@ -213,6 +237,15 @@ impl Invocation {
     /// # Errors
     /// `Stop` says what to print and how to end.
     pub fn from_command_line<I: IntoIterator<Item: Into<OsString> + Clone>>(line: I) -> Result<Self, Stop> {
+        let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
+        if let Some(stand_in) = stand_in::of(&line) {
+            return stand_in.invocation();
+        }
+        Self::from_own_line(line)
+    }
+
+    /// The same of a command line that is no other program's.
+    fn from_own_line<I: IntoIterator<Item: Into<OsString> + Clone>>(line: I) -> Result<Self, Stop> {
         let matches = Cli::command().try_get_matches_from(line).map_err(|error| stop(&error))?;
         let cli = Cli::from_arg_matches(&matches).map_err(|error| stop(&error))?;
         let checked = match cli.command {
@@ -222,6 +255,11 @@ impl Invocation {
                 None => store::check(*args).map(Self::Store),
             },
             Command::Aggregate(args) => aggregated::manifests(args).map(Self::Aggregate),
+            // Their command lines are read before.
+            Command::KubeApiserver(args) | Command::Etcd(args) => {
+                Err(format!("{}: give the name of the program first", args.flags.join(" ")))
+            }
+            Command::SetupEnvtest(args) => Ok(Self::SetupEnvtest(EnvtestAssets { dir: args.dir, copies: args.copy })),
             Command::Completions { shell } => return Err(Stop::Asked(pages::completions(shell))),
             Command::Man { page } => return Err(Stop::Asked(pages::manual(page))),
         };
@@ -234,7 +272,7 @@ impl Invocation {
         match self {
             Self::Serve(config) => Some(&config.log),
             Self::Store(config) => Some(&config.log),
-            Self::Keep(_) | Self::Aggregate(_) => None,
+            Self::Keep(_) | Self::Aggregate(_) | Self::SetupEnvtest(_) => None,
         }
     }
 }
@@ -273,6 +311,8 @@ fn stop(error: &clap::Error) -> Stop {
 
 fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, String> {
     let mut warnings = Vec::new();
+    let controllers = Selection::parse(&args.controllers).map_err(|why| format!("--controllers: {why}"))?;
+    let plugins = args.plugins.chosen(&controllers, &mut warnings)?;
     let (source, of_source) = source::source(&args)?.unzip();
     let in_memory = store::in_memory(&mut args.data_dir);
     let authorization = authorization::authorization(&args)?;
@@ -315,7 +355,7 @@ fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, St
         audit,
         replica,
         aggregated: args.aggregated.aggregated(),
-        controllers: Selection::parse(&args.controllers).map_err(|why| format!("--controllers: {why}"))?,
+        controllers,
         keeps_flow_conditions: args.enable_priority_and_fairness,
         root_ca_file: args.root_ca_file.clone(),
         services: services::services(&args.service_cluster_ip_range, &args.service_node_port_range)?,
@@ -356,9 +396,11 @@ fn check(mut args: ServeArgs, flags: Vec<(String, String)>) -> Result<Config, St
             feed_threads: feed_threads(args.feed_threads)?,
         },
         gates: gates::gates(&args.feature_gates)?,
+        plugins,
         page: args.page,
         serve_unknown_fields: args.serve_unknown_fields,
         flags,
+        ignored_flags: Vec::new(),
         log: log(&args.log)?,
         warnings,
     })
@@ -435,7 +477,7 @@ fn listeners(
 ) -> Result<Listeners, String> {
     let of_source =
         args.source_kubeconfig().is_some().then(|| "the objects are a cluster's, whose API server decides who may use them".to_owned());
-    let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are handed on");
+    let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are forwarded");
     let of_host = args.aggregated.kubeconfig.is_some().then_some("has resources of a cluster, which decides who may use them");
     let exposed = of_source.or_else(|| exposure(etcd).or(of_a_cluster).or(of_host).map(|why| format!("etcd {why}")));
     let insecure_port = match (args.plain.insecure_port.map(Port::bound), &exposed) {

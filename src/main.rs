@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Ok(invocation) => invocation,
         Err(Stop::Asked(text)) => return say(stdout(), &text, ExitCode::SUCCESS),
         Err(Stop::Wrong(line)) => return say(stderr(), &format!("watchcache: {line}\n"), ExitCode::from(2)),
+        Err(Stop::AsThere { text, code }) => return say(stderr(), &text, ExitCode::from(code)),
     };
     if let Some(Err(line)) = invocation.log().map(telemetry::start_log) {
         return say(stderr(), &format!("watchcache: {line}\n"), ExitCode::from(2));
@@ -32,14 +33,18 @@ fn main() -> ExitCode {
                 Err(error) => say(stderr(), &format!("watchcache: {error}\n"), ExitCode::FAILURE),
             };
         }
+        Invocation::SetupEnvtest(assets) => {
+            return match app::make_envtest_assets(&assets) {
+                Ok((path, notes)) => {
+                    let _ = say(stderr(), &notes, ExitCode::SUCCESS);
+                    say(stdout(), &format!("{path}\n"), ExitCode::SUCCESS)
+                }
+                Err(line) => say(stderr(), &format!("watchcache: {line}\n"), ExitCode::FAILURE),
+            };
+        }
         Invocation::Aggregate(manifests) => {
             return match app::print_manifests(&manifests) {
-                Ok((text, warnings)) => {
-                    for line in &warnings {
-                        let _ = say(stderr(), &format!("watchcache: warning: {line}\n"), ExitCode::SUCCESS);
-                    }
-                    say(stdout(), &text, ExitCode::SUCCESS)
-                }
+                Ok(text) => say(stdout(), &text, ExitCode::SUCCESS),
                 Err(lines) => say(stderr(), &format!("watchcache: {lines}\n"), ExitCode::FAILURE),
             };
         }

@@ -12,7 +12,11 @@ fn the_committed_code_is_that_of_the_proto_files() {
     let made = tempfile::tempdir().expect("a temporary directory");
     let files = protox::compile(["rpc.proto", "kv.proto"], [root]).expect("the .proto files compile");
     // Who connects, and how, is not for the generated code to know.
-    let generator = tonic_prost_build::configure().build_transport(false).emit_rerun_if_changed(false).out_dir(made.path());
+    let generator = tonic_prost_build::configure()
+        .build_transport(false)
+        .codec_path("crate::codec::Codec")
+        .emit_rerun_if_changed(false)
+        .out_dir(made.path());
     generator.compile_fds(files).expect("code for what compiles");
     for file in FILES {
         let (new, committed) = (fs::read(made.path().join(file)).expect("made"), root.join("generated").join(file));

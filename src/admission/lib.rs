@@ -1,5 +1,6 @@
 //! What kubelets may write, and who approves and signs certificates: the admission plugins NodeRestriction, CertificateApproval, CertificateSigning and
-//! CertificateSubjectRestriction of kube-apiserver, with the feature gates that 1.36 has by default.
+//! CertificateSubjectRestriction of kube-apiserver, with the feature gates that 1.36 has by default. Its other plugins, which change and judge what anybody
+//! writes, are in [`plugins`].
 //!
 //! Objects are JSON trees with the defaults and the normal form of their types. Of no kind that is judged here do the served versions differ in a field
 //! that counts, so an object may be in the version of the request or in that of storage.
@@ -7,10 +8,14 @@
 mod audience;
 mod certificate;
 mod claim;
+pub mod criteria;
 mod diff;
 mod driver;
+pub mod hooks;
 mod node;
+pub mod plugins;
 mod pod;
+pub mod policies;
 mod references;
 mod signing;
 mod token;
@@ -44,8 +49,9 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name in messages.
-    fn name(self) -> &'static str {
+    /// Returns the name in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",

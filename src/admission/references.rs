@@ -78,8 +78,7 @@ pub(crate) fn first(pod: &Value) -> Result<Option<&'static str>, String> {
     if has(&["spec", "serviceAccountName"]) || has(&["spec", "serviceAccount"]) {
         return Ok(Some("serviceaccounts"));
     }
-    let pulls = tree::items(pod, &["spec", "imagePullSecrets"]).any(|secret| !tree::text(secret, &["name"]).is_empty());
-    if pulls || named(pod, "secretRef", "secretKeyRef", SECRETS, "secret") {
+    if has_secrets(pod) {
         return Ok(Some("secrets"));
     }
     if named(pod, "configMapRef", "configMapKeyRef", CONFIG_MAPS, "configMap") {
@@ -89,6 +88,12 @@ pub(crate) fn first(pod: &Value) -> Result<Option<&'static str>, String> {
         return Ok(Some("resourceclaims"));
     }
     tree::items(pod, &["spec", "volumes"]).find_map(|volume| of_volume(volume).transpose()).transpose()
+}
+
+/// Whether a pod refers to a secret.
+pub(crate) fn has_secrets(pod: &Value) -> bool {
+    let pulls = tree::items(pod, &["spec", "imagePullSecrets"]).any(|secret| !tree::text(secret, &["name"]).is_empty());
+    pulls || named(pod, "secretRef", "secretKeyRef", SECRETS, "secret")
 }
 
 fn of_volume(volume: &Value) -> Result<Option<&'static str>, String> {

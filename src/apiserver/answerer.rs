@@ -13,15 +13,15 @@ use super::{
     audit::is_long,
     authorize::authorize,
     context::Authenticated,
-    hand_on::{Destination, Handed, LONG, Replica, asked, asks_table, is_impersonated, read},
+    forward::{Destination, Forwarding, LONG, Replica, asked, asks_table, is_impersonated, read},
     limit,
     line::RequestLine,
     path::Route,
 };
 use registry::Resource;
 
-/// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour. A list waits as long where memory comes from upstream: who lists mostly
-/// watches from there, and all who come at once would cost upstream a list each.
+/// How long a watch waits for its resource to be loaded: forwarded, it would be upstream's for half an hour. A list waits as long where memory comes from
+/// upstream: who lists mostly watches from there, and all who come at once would cost upstream a list each.
 const LOADING_MAX: Duration = Duration::from_secs(10);
 
 /// Finds out who answers.
@@ -33,19 +33,20 @@ pub(super) fn decide(api: &Api, replica: &Replica, context: &Authenticated, head
     let asks_etcd = matches!(route, Some(Route::Resource(_))) && asks_etcd(line, replica.is_source);
     let acts = is_impersonated(headers);
     if answer == Backend::Memory && replica.is_source && asks_etcd && acts {
-        // Who is judged here could not be handed on later.
+        // Who is judged here could not be forwarded later.
         answer = Backend::Upstream(Reason::Unproven);
     }
-    let handed = |reason| Handed { reason, upstream: replica.upstream.now(), is_long: is_long(line.info()), limit: LONG, place: None };
+    let forwarding =
+        |reason| Forwarding { reason, upstream: replica.upstream.now(), is_long: is_long(line.info()), limit: LONG, place: None };
     if answer == Backend::Memory
         && let Some(place) = replica.reaches_further(api, line, headers)
     {
-        return Destination::Upstream(Handed { place: Some(place), ..handed(Reason::Forgotten) });
+        return Destination::Upstream(Forwarding { place: Some(place), ..forwarding(Reason::Forgotten) });
     }
     match answer {
-        Backend::Upstream(reason) => Destination::Upstream(handed(reason)),
+        Backend::Upstream(reason) => Destination::Upstream(forwarding(reason)),
         Backend::Memory if asks_etcd && !acts => {
-            Destination::Either(handed(if replica.is_source { Reason::Unproven } else { Reason::Behind }))
+            Destination::Either(forwarding(if replica.is_source { Reason::Unproven } else { Reason::Behind }))
         }
         Backend::Memory => Destination::Here,
     }
@@ -59,8 +60,8 @@ pub(super) fn awaited(
     context: &Authenticated,
     headers: &HeaderMap,
 ) -> Option<Arc<Resource>> {
-    let is_loading = matches!(destination, Destination::Upstream(handed) if handed.reason == Reason::Loading);
-    // Who acts as another is judged by the source, to which he could not be handed on later.
+    let is_loading = matches!(destination, Destination::Upstream(forwarding) if forwarding.reason == Reason::Loading);
+    // Who acts as another is judged by the source, to which he could not be forwarded later.
     if !is_loading || !waits(&context.line, replica.is_source) || replica.is_source && is_impersonated(headers) {
         return None;
     }
@@ -75,7 +76,8 @@ fn waits(line: &RequestLine, is_source: bool) -> bool {
     line.is_watch() || is_source && is_list() && !asks_past()
 }
 
-/// Waits until the resource of a read is loaded or cannot be, or for so long as it may. It has a place until it is known that it may be read; nobody else has it loaded.
+/// Waits until the resource of a read is loaded or cannot be, or for so long as it may. It has a place until it is known that it may be read; nobody else has
+/// it loaded.
 ///
 /// # Errors
 /// The answer to a read that may not be, or has no place.

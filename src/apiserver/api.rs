@@ -12,11 +12,11 @@ use http::HeaderValue;
 use super::{
     check::Behind,
     inflight::Inflight,
-    inside::Inside,
+    inside::shown::Inside,
     last_use::LastUses,
     open_watches::OpenWatches,
     settings::{Callers, Gates, Times},
-    zpages::Started,
+    started::Started,
 };
 use auth::access::Access;
 use auth::authn::{Authenticator, Discovery, Issuer};
@@ -38,6 +38,8 @@ pub struct Host {
     pub namespaces: Arc<Namespaces>,
     /// Which files of definitions are not served, and why.
     pub definitions_wrong: Arc<ArcSwapOption<String>>,
+    /// Which objects are in namespaces that the host does not have.
+    pub orphaned: Arc<ArcSwapOption<String>>,
 }
 
 /// What every request may use.

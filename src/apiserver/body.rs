@@ -314,7 +314,7 @@ impl WatchBody {
                 Step::Expired { seen, floor } => return self.expire(seen, floor, pending),
                 Step::Unencodable(why) => return self.cut(&why, pending),
                 Step::More if pending.events.iter().map(Bytes::len).sum::<usize>() < FRAME_BYTES => {}
-                Step::More | Step::Pending | Step::Ended => break,
+                Step::More | Step::Pending | Step::Waiting | Step::Ended => break,
             }
         }
         self.wrote(subscription.is_past_initial());
@@ -414,6 +414,7 @@ impl WatchBody {
                 this.wrote(initial_over);
                 Poll::Pending
             }
+            Step::Waiting => Poll::Pending,
             Step::Ended => this.end(pending),
             Step::Expired { seen, floor } => this.expire(seen, floor, pending),
             Step::Unencodable(why) => this.cut(&why, pending),

@@ -1,4 +1,5 @@
-//! A request on a resource whose form of answer is known: GET, LIST and WATCH, and how objects and lists are sent. What is read is decided by `storage/read/plan`.
+//! A request on a resource whose form of answer is known: GET, LIST and WATCH, and how objects and lists are sent. What is read is decided by
+//! `storage/read/plan`.
 
 use std::{ops::Deref, pin::pin, sync::Arc, time::Duration};
 
@@ -19,7 +20,7 @@ use super::{
     open_watches::{Program, Question, WatchClient, Watcher, shown},
     partial,
     piece_body::{PieceBody, Pieces},
-    resource::ResourceRequest,
+    resource_request::ResourceRequest,
     respond::{Reply, held, sent},
     status::Status,
     websocket::Upgrade,
@@ -27,7 +28,7 @@ use super::{
 use codec::{self, Document, GzipList, Include, Listing, Media, stored};
 use go::url::Query;
 use model::Object;
-use offload::run_on_thread;
+use offload::{run_blocking, run_on_thread};
 use registry::representation::{self, Representation};
 use storage::read::{
     failure::ReadError,
@@ -132,7 +133,10 @@ impl Call<'_> {
         match self.form.shape {
             Shape::Partial(partial) => stored::render(false, &stored::only_metadata(partial.version, object)),
             Shape::Whole | Shape::Table(_) if is_scale => encoders.scale(self.representation()).render(false, object),
-            Shape::Whole | Shape::Table(_) => encoders.get(self.representation()).encoder.render(custom, object),
+            Shape::Whole | Shape::Table(_) => {
+                let encoder = encoders.get(self.representation()).encoder;
+                if encoder.is_defined() { run_blocking(|| encoder.render(custom, object)) } else { encoder.render(custom, object) }
+            }
         }
     }
 
@@ -296,7 +300,8 @@ impl Call<'_> {
         }
     }
 
-    /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep others waiting when it is large.
+    /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep
+    /// others waiting when it is large.
     pub(super) async fn listed(
         &self,
         mut list: List,
@@ -355,6 +360,18 @@ impl Call<'_> {
 
     /// A stored object in this form: what a GET answers with, and a write with what it has stored. `hold` counts it when it is large.
     pub(super) fn object(
+        &self,
+        code: StatusCode,
+        object: &Object,
+        form: &codec::Encoder,
+        hold: Option<Reservation>,
+        timer: RequestTimer,
+    ) -> Response {
+        let make = || self.object_at_once(code, object, form, hold, timer);
+        if form.is_defined() { run_blocking(make) } else { make() }
+    }
+
+    fn object_at_once(
         &self,
         code: StatusCode,
         object: &Object,

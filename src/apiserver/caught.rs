@@ -17,7 +17,8 @@ const PANICKED: &str = "This request caused apiserver to panic. Look in the logs
 /// The answer of `work`, in gzip where that is offered, or 500 when it or the beginning of its body panics; the panic's message and place are in the log
 /// by then.
 ///
-/// Snapshots, logs and served resources that requests share are replaced whole or changed inside of a lock that nothing else happens in, so none is left half done.
+/// Snapshots, logs and served resources that requests share are replaced whole or changed inside of a lock that nothing else happens in, so none is left half
+/// done.
 pub(super) async fn caught<F: Future<Output = Response>>(work: impl FnOnce() -> F, reply: &Reply, unread: &Arc<Account>) -> Response {
     // Made here and pinned: given as a future, it would be here three times.
     let work = pin!(async { gzip::encode(work().await, unread).await });

@@ -53,7 +53,7 @@ pub trait Behind: Send + Sync {
     fn fault(&self) -> Option<Arc<Fault>>;
 
     /// Why it answers requests for a resource now that could be answered from memory; none when they are.
-    fn handed_on_for(&self, resource: &Resource) -> Option<Reason>;
+    fn forwarded_for(&self, resource: &Resource) -> Option<Reason>;
 
     /// Whether it answered when it was looked at last.
     fn answers(&self) -> bool;

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use arc_swap::ArcSwapOption;
 use axum::response::Response;
 use http::StatusCode;
 use tokio::time::sleep;
@@ -92,14 +93,7 @@ impl Api {
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             match &self.host {
                 Some(host) => checks.extend(host.checks(&self.identity.providers)),
-                None => {
-                    let has_roles = self.condition.has_roles.load(Ordering::Relaxed);
-                    let missing = (!has_roles).then(|| Wrong::fails("the default roles are not there yet"));
-                    checks.push(("poststarthook/rbac/bootstrap-roles", missing));
-                    let has_objects = self.condition.has_own_objects.load(Ordering::Relaxed);
-                    let missing = (!has_objects).then(|| Wrong::fails("the objects that a server has by itself are not there yet"));
-                    checks.push(("poststarthook/bootstrap-controller", missing));
-                }
+                None => checks.extend(self.began()),
             }
             checks.extend(self.upstream.iter().flat_map(|upstream| upstream.checks(&self.resources.load())));
             // Whoever runs them, this server is ready.
@@ -108,11 +102,24 @@ impl Api {
             let stopping = self.condition.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
         }
+        // Who waits for `/healthz` waits for the namespace `default`, as in kube-apiserver: envtest gives it five seconds from then on.
+        if endpoint == Health::Healthz && self.host.is_none() {
+            checks.extend(self.began());
+        }
         if endpoint != Health::Livez && self.condition.embedded {
             // Reads go on without it: a server that no reader may reach would be a worse one.
             checks.push(("store", self.store_wrong().map(Wrong::noted)));
         }
         checks
+    }
+
+    /// What a server makes once at its start.
+    fn began(&self) -> [Check; 2] {
+        let has_roles = self.condition.has_roles.load(Ordering::Relaxed);
+        let no_roles = (!has_roles).then(|| Wrong::fails("the default roles are not there yet"));
+        let has_objects = self.condition.has_own_objects.load(Ordering::Relaxed);
+        let no_objects = (!has_objects).then(|| Wrong::fails("the objects that a server has by itself are not there yet"));
+        [("poststarthook/rbac/bootstrap-roles", no_roles), ("poststarthook/bootstrap-controller", no_objects)]
     }
 
     /// Which resources have stored values that cannot be read here, since when, and the first reason of each.
@@ -161,8 +168,8 @@ impl Api {
         }
     }
 
-    /// What is wrong with the way from etcd to memory. A server whose memory is behind should be left for another one, but nothing is gained by killing it: it would
-    /// come back with an empty memory. So only `/readyz` fails.
+    /// What is wrong with the way from etcd to memory. A server whose memory is behind should be left for another one, but nothing is gained by killing it: it
+    /// would come back with an empty memory. So only `/readyz` fails.
     fn etcd_wrong(&self, endpoint: Health) -> Option<Wrong> {
         let fed = self.oldest();
         if !fed.is_behind() {
@@ -236,13 +243,14 @@ impl Api {
 
 impl Host {
     /// Nothing is served before it is known once who may come and which namespaces there are; later, what was known counts.
-    pub(super) fn checks(&self, providers: &Providers) -> [Check; 3] {
+    pub(super) fn checks(&self, providers: &Providers) -> [Check; 4] {
         let wrong = |(why, was_known): (String, bool)| if was_known { Wrong::noted(why) } else { Wrong::fails(why) };
-        let files = self.definitions_wrong.load_full().map(|why| Wrong::noted(String::clone(&why)));
+        let noted = |found: &ArcSwapOption<String>| found.load_full().map(|why| Wrong::noted(String::clone(&why)));
         [
             ("host/authentication-configmap", providers.host_wrong().map(wrong)),
             ("host/namespaces", self.namespaces.wrong().map(wrong)),
-            ("definitions", files),
+            ("definitions", noted(&self.definitions_wrong)),
+            ("orphaned-objects", noted(&self.orphaned)),
         ]
     }
 }

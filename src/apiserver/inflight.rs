@@ -1,9 +1,10 @@
-//! How many requests are under way at once, and how many of them one user may have (`--max-requests-inflight`, `--max-mutating-requests-inflight`); the same of open
-//! watches, by their memory (`--watches-bytes-limit`).
+//! How many requests are under way at once, and how many of them one user may have (`--max-requests-inflight`, `--max-mutating-requests-inflight`); the same of
+//! open watches, by their memory (`--watches-bytes-limit`).
 //!
-//! kube-apiserver counts in the same way when its priority and fairness is off (`WithMaxInFlightLimit`), but knows no users. Here a user may have as many requests
-//! as `SHARE` times the places that are free: alone seven of eight, beside another one that wants all each a little less than half. So whoever floods the server
-//! leaves a place for everybody else, and nobody waits in a queue, but where upstream is asked about each request while it has its place. Of the memory of watches a quarter is left to users who have few.
+//! kube-apiserver counts in the same way when its priority and fairness is off (`WithMaxInFlightLimit`), but knows no users. Here a user may have as many
+//! requests as `SHARE` times the places that are free: alone seven of eight, beside another one that wants all each a little less than half. So whoever floods
+//! the server leaves a place for everybody else, and nobody waits in a queue, but where upstream is asked about each request while it has its place. Of the
+//! memory of watches a quarter is left to users who have few.
 
 use parking_lot::Mutex;
 use std::{

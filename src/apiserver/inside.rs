@@ -8,9 +8,10 @@ mod history;
 mod manager;
 mod overview;
 mod paging;
-mod path;
+pub mod path;
 mod resources;
 mod shared;
+pub mod shown;
 mod stream;
 mod watches;
 
@@ -20,7 +21,6 @@ use axum::{
     extract::Request,
     response::{IntoResponse, Response},
 };
-use fair::Shares;
 use http::{
     HeaderValue, Method, StatusCode,
     header::{
@@ -32,28 +32,13 @@ use serde_json::{Value, json};
 
 use super::{api::Api, context::Authorized, status::Status};
 use auth::User;
-pub(super) use path::HISTORY;
-pub use path::InsidePath;
-use shared::SharedAnswers;
+use path::InsidePath;
 
 /// The paths of the API, in the words that it uses for itself.
 const PATHS: [&str; 6] = ["overview", "resources", "watches", "expired-watches", "history", "cluster"];
 
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-
-/// What was shown a moment ago, and who looks.
-pub struct Inside {
-    answers: SharedAnswers,
-    /// Streams that are open, by user.
-    viewers: Arc<Shares>,
-}
-
-impl Default for Inside {
-    fn default() -> Self {
-        Self { answers: SharedAnswers::default(), viewers: stream::places() }
-    }
-}
 
 /// Answers a request for the page or its API.
 pub(super) async fn serve(api: &Arc<Api>, context: &Authorized, path: &InsidePath, request: Request) -> Response {

@@ -1,5 +1,5 @@
-//! Upstream's documents while upstream is away: those that clients need to start are fetched ahead, others are there if a client asked for them before. Who may read them our
-//! own authorizers say.
+//! Upstream's documents while upstream is away: those that clients need to start are fetched ahead, others are there if a client asked for them before. Who may
+//! read them our own authorizers say.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
     check::Behind,
     context::Authorized,
     discovery::{discovery, document},
-    hand_on::{Replica, looker},
+    forward::{Replica, looker},
     line::RequestLine,
     path::Route,
     respond::Reply,
@@ -45,7 +45,8 @@ const ROOTS: [&str; 2] = ["/api", "/apis"];
 const AWAY: HeaderValue =
     HeaderValue::from_static(r#"299 watchcache "the API server behind this one does not answer, this is what it said before""#);
 
-/// What clients need to start: discovery in both forms, the resources of each version, `/version` and the index of OpenAPI v3. Larger documents are too seldom needed.
+/// What clients need to start: discovery in both forms, the resources of each version, `/version` and the index of OpenAPI v3. Larger documents are too seldom
+/// needed.
 #[derive(Default)]
 pub(super) struct Essentials(ArcSwapOption<Fetched>);
 
@@ -142,8 +143,8 @@ fn ahead(reply: &Reply, fetched: &Fetched, line: &RequestLine, request: &Request
 }
 
 impl Replica {
-    /// Fetches the documents again and again, until the process ends. Where clients bring their own tokens nobody may read them but they, and this server itself if it is
-    /// somebody there.
+    /// Fetches the documents again and again, until the process ends. Where clients bring their own tokens nobody may read them but they, and this server
+    /// itself if it is somebody there.
     pub async fn keep(self: Arc<Self>) {
         let mut told = None;
         loop {

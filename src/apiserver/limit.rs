@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 use super::{
     api::Api,
     context::Authenticated,
-    hand_on::Destination,
+    forward::Destination,
     inflight::{Full, OpenWatch, Place},
     line::RequestLine,
     path::Route,
@@ -18,8 +18,8 @@ use telemetry::{Scope, Verb};
 const TOO_MANY: &str = "Too many requests, please try again later.\n";
 const RETRY_AFTER_SECONDS: &str = "1";
 
-/// Finds a place for a request, and room for a watch. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A watch
-/// has a place only until it begins, and memory until it ends. Where upstream is asked about each request first, one waits for its place.
+/// Finds a place for a request, and room for a watch. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A
+/// watch has a place only until it begins, and memory until it ends. Where upstream is asked about each request first, one waits for its place.
 pub(super) async fn admit(
     api: &Api,
     context: &Authenticated,

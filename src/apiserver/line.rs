@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use http::{Method, Uri};
 
 use super::{
-    inside::InsidePath,
+    inside::path::InsidePath,
     path::{PathError, Route},
     request_info::request_info,
 };

@@ -8,27 +8,23 @@ use server::budget::Reservation;
 
 use super::{
     accept::Asked,
-    admit::Admission,
-    authorize::refusal,
+    approval::{Manner, RequestApproval},
     call::Call,
     content_type,
     incoming::whole_body,
     parts::NO_NAMESPACE,
-    path::ResourcePath,
-    resource::ResourceRequest,
+    resource_request::ResourceRequest,
     respond::{sent, warn},
+    rights::{RequestRights, annotation_hook, client},
     status::Status,
 };
-use auth::User;
-use auth::access::{Access, Asker};
-use auth::authz::rbac::{GROUP, Kind, Refusal, Write as Escalation};
-use auth::authz::{Attributes, Authorizer, Decision, Resource, Target};
+use auth::access::Asker;
 use codec::stored;
 use go::url::Query;
 use serde_json::Value;
 use storage::read::{options::ListOptions, serve::List, target::Target as Listed};
 use storage::write::{
-    Approval, AuditHook, Deletion, DeletionApproval, Evicted, Part, PatchKind, Requester, Syntax, WriteRequest, Written,
+    Approver, AuditHook, By, Deletion, Evicted, Part, PatchKind, Syntax, WriteRequest, Written,
     failure::{StatusSubject, WriteError},
     object_ref::ObjectRef,
     options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
@@ -65,6 +61,15 @@ impl Write {
 
     fn is_patch(self) -> bool {
         matches!(self, Self::Patch(_) | Self::PatchScale)
+    }
+
+    fn manner(self) -> Manner {
+        match self {
+            Self::Replace(_) => Manner::Replace,
+            Self::Patch(_) => Manner::Patch,
+            Self::ReplaceScale | Self::PatchScale => Manner::Scale { is_patch: self == Self::PatchScale },
+            Self::Create | Self::Bind | Self::Evict | Self::Delete | Self::DeleteCollection => Manner::Create,
+        }
     }
 }
 
@@ -195,9 +200,8 @@ impl ResourceRequest<'_> {
 impl Call<'_> {
     async fn done(&self, write: Write, asker: &Asker<'_>, query: &Query, sent: Sent<'_>, told: &mut Vec<String>) -> Result<Answer, Status> {
         let Sent { media, body, user_agent } = sent;
-        let user = asker.user;
         if is_deletion(write) {
-            return self.deleted(write, user, query, media, body, told).await;
+            return self.deleted(write, asker, query, media, body, told).await;
         }
         let verb = match write.verb() {
             Verb::Create => Options::Create,
@@ -219,64 +223,45 @@ impl Call<'_> {
             }
         };
         let seen = record.map(|_| &tell as &AuditHook<'_>);
-        let (access, writer) = (&self.api.access, &self.api.writer);
+        let annotation_hook = annotation_hook(&self.reply);
+        let writer = &self.api.writer;
         let media = media?;
         if let (Some(record), Media::Patch(_)) = (record, media) {
             record.requested_text(body);
         }
-        let authorizers = access.authorizers();
-        let admission = Admission::of(self.api, user, self.path);
-        let allows_all = access.allows_all(user);
-        let mut asking = authorizers.asking();
-        loop {
-            told.clear();
-            let approval = |object: &Value, stored: Option<&Value>| {
-                let admitted = admission.as_ref().map_or(Ok(()), |admission| admission.confirm_put(&asking, object, stored));
-                let judged = if allows_all {
-                    admitted
-                } else {
-                    admitted.and_then(|()| approve(access, &asking, user, self.path, write, object, stored))
-                };
-                if asking.must_wait() { Err(WriteError::Raw("a webhook has to be asked first".to_owned())) } else { judged }
-            };
-            let approval = (!allows_all || admission.is_some()).then_some(&approval as &Approval<'_>);
-            let requester = Some(Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra });
-            let ask =
-                WriteRequest { target: self.place(), part, options: options.clone(), approval, requester, user_agent, audit_hook: seen };
-            let written = match (write, media) {
-                (Write::Bind, Media::Object(syntax)) => {
-                    let bound = writer.bind(&ask, syntax, body, told).await;
-                    return bound
-                        .map(|_| Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) })
-                        .map_err(Status::from);
-                }
-                (Write::Evict, Media::Object(syntax)) => {
-                    let evicted = writer.evict(&ask, syntax, body, told).await.map_err(Status::from);
-                    return evicted.map(|evicted| match evicted {
-                        Evicted::Deleted => Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) },
-                        Evicted::Ambiguous => {
-                            Answer::Status { code: StatusCode::INTERNAL_SERVER_ERROR, body: Status::ambiguous_eviction_json() }
-                        }
-                    });
-                }
-                (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body, told).await,
-                (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body, told).await,
-                (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&ask, syntax, body, told).await,
-                (Write::Patch(_), Media::Patch(kind)) => writer.patch(&ask, kind, body, told).await,
-                (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&ask, kind, body, told).await,
-                _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
-            };
-            // A webhook is asked while nothing is held: no turn for large work above all. Nothing has been written then.
-            if !authorizers.learn(&mut asking, asker).await? {
-                return written.map(Answer::Object).map_err(Status::from);
+        let authorizers = self.api.access.authorizers();
+        let approval = RequestApproval::of((self.api, &authorizers), asker, self.path, write.manner());
+        let approver = approval.as_ref().map(|approval| approval as &dyn Approver);
+        let rights = RequestRights { api: self.api, asker };
+        let by = By { approver, client: Some(client(asker, &rights)), annotation_hook: annotation_hook.as_deref(), ..By::default() };
+        let request = WriteRequest { target: self.place(), part, options, by, user_agent, audit_hook: seen };
+        let written = match (write, media) {
+            (Write::Bind, Media::Object(syntax)) => {
+                writer.bind(&request, syntax, body, told).await?;
+                return Ok(Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) });
             }
-        }
+            (Write::Evict, Media::Object(syntax)) => {
+                return Ok(match writer.evict(&request, syntax, body, told).await? {
+                    Evicted::Deleted => Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) },
+                    Evicted::Ambiguous => {
+                        Answer::Status { code: StatusCode::INTERNAL_SERVER_ERROR, body: Status::ambiguous_eviction_json() }
+                    }
+                });
+            }
+            (Write::Create, Media::Object(syntax)) => writer.create(&request, syntax, body, told).await,
+            (Write::Replace(_), Media::Object(syntax)) => writer.replace(&request, syntax, body, told).await,
+            (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&request, syntax, body, told).await,
+            (Write::Patch(_), Media::Patch(kind)) => writer.patch(&request, kind, body, told).await,
+            (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&request, kind, body, told).await,
+            _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
+        };
+        Ok(Answer::Object(written?))
     }
 
     async fn deleted(
         &self,
         write: Write,
-        user: &User,
+        asker: &Asker<'_>,
         query: &Query,
         media: Result<Media, Status>,
         body: &[u8],
@@ -296,22 +281,28 @@ impl Call<'_> {
         {
             record.requested_text(options.as_bytes());
         }
-        let options = self.api.writer.delete_options(query, syntax, body).await.map_err(|error| match error {
-            DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
-            DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors }.into(),
-        })?;
+        let options =
+            self.api.writer.delete_options(self.api.settings.gates.malformed_deletion, query, syntax, body).await.map_err(|error| {
+                match error {
+                    DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
+                    DeleteOptionsError::Invalid(errors) => {
+                        WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors }.into()
+                    }
+                }
+            })?;
         told.extend(options.warning(served).map(str::to_owned));
         let authorizers = self.api.access.authorizers();
-        let (asking, admission) = (authorizers.asking(), Admission::of(self.api, user, self.path));
-        let approval = admission.map(|admission| move |old: &Value| admission.confirm_deletion(&asking, old));
-        let approval = approval.as_ref().map(|approval| approval as &DeletionApproval<'_>);
+        let approval = RequestApproval::of_deletion((self.api, &authorizers), asker, self.path);
+        let approver = approval.as_ref().map(|approval| approval as &dyn Approver);
+        let (annotation_hook, rights) = (annotation_hook(&self.reply), RequestRights { api: self.api, asker });
+        let by = By { approver, client: Some(client(asker, &rights)), annotation_hook: annotation_hook.as_deref(), ..By::default() };
         if let Some(listed) = &listed {
             options
                 .may_be_of_many()
                 .map_err(|errors| Status::from(WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors }))?;
-            return self.collection_deleted(listed, &options, approval).await;
+            return self.collection_deleted(listed, &options, &by, told).await;
         }
-        let deletion = self.api.writer.delete(&self.place(), &options, approval).await.map_err(Status::from)?;
+        let deletion = self.api.writer.delete(&self.place(), &options, &by, told).await.map_err(Status::from)?;
         Ok(match deletion {
             Deletion::Unread => {
                 let body = Status::unread_deleted_json(&served.kind, &self.place().name);
@@ -346,7 +337,8 @@ impl Call<'_> {
         &self,
         (target, listed): &(Listed, ListOptions),
         options: &DeleteOptions,
-        approval: Option<&DeletionApproval<'_>>,
+        by: &By<'_>,
+        told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let mut hold = self.context.conn.unread.take(self.api.reader.list_bytes(target, listed) + self.told_bytes()).await;
         let is_limited = listed.limit > 0;
@@ -361,7 +353,7 @@ impl Call<'_> {
             if self.path.odd.no_namespace && !page.objects.is_empty() {
                 return Err(Status::bad_request(NO_NAMESPACE));
             }
-            self.api.writer.delete_each(&self.resource, page.objects.iter(), options, approval).await.map_err(Status::from)?;
+            self.api.writer.delete_each(&self.resource, page.objects.iter(), options, by, told).await.map_err(Status::from)?;
             let more = page.meta.continue_token.clone();
             // No cache has them any more.
             bytes += page.objects.iter().map(|object| object.tail_len()).sum::<usize>();
@@ -447,43 +439,6 @@ fn part(subresource: &str) -> Option<Part> {
         "ephemeralcontainers" => Part::EphemeralContainers,
         "resize" => Part::Resize,
         _ => return None,
-    })
-}
-
-/// What must be asked about an object that is known only now: whether a PUT may create, and whether roles and bindings give rights away that the writer does
-/// not have (spec api-surface §13.1).
-fn approve(
-    access: &Access,
-    authorizer: &dyn Authorizer,
-    user: &User,
-    path: &ResourcePath,
-    write: Write,
-    object: &Value,
-    stored: Option<&Value>,
-) -> Result<(), WriteError> {
-    let namespace = path.namespace.as_deref().unwrap_or_default();
-    let name = path.name.as_deref().unwrap_or_default();
-    let own = object["metadata"]["name"].as_str().unwrap_or(name);
-    let named = || StatusSubject { group: path.group.clone(), kind: path.resource.clone(), name: own.to_owned() };
-    if stored.is_none() && matches!(write, Write::Replace(_) | Write::Patch(_)) {
-        let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
-        let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
-        let asked = Attributes { user, verb: "create", target };
-        let verdict = authorizer.decide(&asked);
-        if let Some(error) = verdict.error {
-            return Err(WriteError::Internal(error.into()));
-        }
-        if verdict.decision != Decision::Allow {
-            return Err(WriteError::Forbidden { of: named(), why: refusal(&asked, &verdict.reason.to_string()), cause: None });
-        }
-    }
-    let Some(kind) = Kind::of(&path.resource).filter(|_| path.group == GROUP) else { return Ok(()) };
-    let write = Escalation { user, kind, namespace, name, object, stored };
-    access.confirm_no_escalation(authorizer, &write).map_err(|refusal| match refusal {
-        Refusal::Forbidden(why) => WriteError::Forbidden { of: named(), why, cause: None },
-        Refusal::NotFound(role) => WriteError::NotFound(StatusSubject { name: role, ..named() }),
-        Refusal::BadRequest(why) => WriteError::BadRequest(why),
-        Refusal::Internal(why) => WriteError::Raw(why),
     })
 }
 

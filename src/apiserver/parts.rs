@@ -4,7 +4,7 @@ use http::Method;
 
 use super::{
     path::ResourcePath,
-    resource::{ResourceRequest, is_get},
+    resource_request::{ResourceRequest, is_get},
     status::Status,
 };
 use registry::Resource;

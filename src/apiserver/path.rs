@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::inside::InsidePath;
+use super::inside::path::InsidePath;
 use go::quote::quoted;
 
 /// What a path names. Whether it exists is for the catalogue.

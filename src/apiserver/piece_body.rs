@@ -13,6 +13,7 @@ use server::budget::Reservation;
 
 use super::body::FRAME_BYTES;
 use codec::{Document, Listing, Unencodable};
+use offload::run_blocking;
 use telemetry::RequestTimer;
 
 /// What is written piece by piece, and lets go of what is written.
@@ -26,7 +27,7 @@ pub(super) trait Pieces {
 
 impl Pieces for Document {
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
-        self.fill(out, limit)
+        if self.is_defined() { run_blocking(|| self.fill(out, limit)) } else { self.fill(out, limit) }
     }
 
     fn is_done(&self) -> bool {
@@ -40,7 +41,7 @@ impl Pieces for Document {
 
 impl Pieces for Listing {
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
-        self.fill(out, limit)
+        if self.is_defined() { run_blocking(|| self.fill(out, limit)) } else { self.fill(out, limit) }
     }
 
     fn is_done(&self) -> bool {

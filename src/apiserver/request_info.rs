@@ -4,7 +4,7 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::inside::HISTORY;
+use super::inside::path::HISTORY;
 use auth::access::selectors;
 use auth::authz::{RequestInfo, Selectors};
 use go::url::Query;

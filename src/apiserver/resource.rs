@@ -4,7 +4,6 @@ use std::{
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
     pin::Pin,
-    sync::Arc,
 };
 
 use axum::{extract::Request, response::Response};
@@ -26,6 +25,7 @@ use super::{
     parts::is_in_scope,
     path::ResourcePath,
     request_info::verb,
+    resource_request::{ResourceRequest, is_get},
     respond::Reply,
     status::Status,
     token_request, unstored,
@@ -33,7 +33,6 @@ use super::{
 };
 use auth::ANONYMOUS;
 use cache::state::learner::Reader;
-use registry::Resource;
 use storage::read::{failure::ReadError, options::ListOptions};
 use telemetry::RequestTimer;
 
@@ -75,19 +74,6 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
         }
     }
     response
-}
-
-/// GET; for custom resources, which no router guards, HEAD is one too.
-pub(super) fn is_get(resource: &Resource, method: &Method) -> bool {
-    *method == Method::GET || (*method == Method::HEAD && resource.served.is_custom())
-}
-
-/// A request on a resource that is served.
-pub(super) struct ResourceRequest<'a> {
-    pub(super) api: &'a Api,
-    pub(super) context: &'a Authorized,
-    pub(super) path: &'a ResourcePath,
-    pub(super) resource: Arc<Resource>,
 }
 
 impl<'a> ResourceRequest<'a> {

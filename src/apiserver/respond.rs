@@ -88,6 +88,11 @@ impl Reply {
         String::from_utf8_lossy(self.audit_id.as_bytes()).into_owned()
     }
 
+    /// What the answer is encoded as.
+    pub(super) fn media(&self) -> Media {
+        self.media
+    }
+
     /// Whether the client wants indented JSON, whatever it accepts.
     pub(super) fn wants_pretty(&self) -> bool {
         self.wants_pretty

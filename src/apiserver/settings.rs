@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::origins::Origins;
+use storage::write::MalformedDeletion;
 
 /// Time limits.
 #[derive(Clone, Debug)]
@@ -30,11 +31,28 @@ pub struct MaxInflight {
     pub watches_bytes: usize,
 }
 
-/// What is served only when asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Features that can be turned on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
     /// `ShardedListAndWatch` (KEP-5866, alpha): the parameter `shardSelector` has an effect.
     pub sharded_list_and_watch: bool,
+    /// `AllowUnsafeMalformedObjectDeletion` (alpha).
+    pub malformed_deletion: MalformedDeletion,
+    /// `ConstrainedImpersonation` (KEP-5284, beta): the constrained verbs of impersonation count.
+    pub constrained_impersonation: bool,
+    /// `DRAResourceClaimGranularStatusAuthorization` (beta): who writes the status of a ResourceClaim needs rights to what changes in it.
+    pub granular_claim_status: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            sharded_list_and_watch: false,
+            malformed_deletion: MalformedDeletion::default(),
+            constrained_impersonation: true,
+            granular_claim_status: true,
+        }
+    }
 }
 
 /// Whom the plain listener lets in.

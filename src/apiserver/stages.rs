@@ -1,5 +1,6 @@
 //! The stages of a request, in their order: from its arrival to its handler, and what each adds to the answer on its way back. Each function calls the next
-//! one. The order is kube-apiserver's (spec api-surface §0); what a stage takes (`context`) says what must come before it. `caught` holds panics and compresses.
+//! one. The order is kube-apiserver's (spec api-surface §0); what a stage takes (`context`) says what must come before it. `caught` holds panics and
+//! compresses.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -18,8 +19,9 @@ use super::{
     caught::caught,
     conn::ConnInfo,
     context::{Arrived, Authenticated, Authorized},
-    cors, extras, guard,
-    hand_on::{Destination, Replica, copy},
+    cors, extras,
+    forward::{Destination, Replica, copy},
+    guard,
     inflight::OpenWatch,
     kept::Kept,
     limit,
@@ -193,9 +195,9 @@ impl Stages {
         let mut response = match (&self.replica, destination) {
             (None, _) | (_, Destination::Here) => here(request, None).await,
             // Boxed, as what is rare.
-            (Some(replica), Destination::Upstream(handed)) => {
-                let is_remembered = replica.is_source && handed.reason == Reason::Document;
-                let response = Box::pin(replica.answer(handed, &authenticated, request, here)).await;
+            (Some(replica), Destination::Upstream(forwarding)) => {
+                let is_remembered = replica.is_source && forwarding.reason == Reason::Document;
+                let response = Box::pin(replica.answer(forwarding, &authenticated, request, here)).await;
                 if response.status().is_success() {
                     replica.want(api, &authenticated.line);
                     if is_remembered {
@@ -204,11 +206,11 @@ impl Stages {
                 }
                 response
             }
-            (Some(replica), Destination::Either(handed)) => {
+            (Some(replica), Destination::Either(forwarding)) => {
                 let again = copy(&request);
                 let response = here(request, None).await;
                 match extras::get(&response).is_some_and(|extras| extras.elsewhere) {
-                    true => Box::pin(replica.pass(handed, &authenticated, again)).await,
+                    true => Box::pin(replica.pass(forwarding, &authenticated, again)).await,
                     false => response,
                 }
             }

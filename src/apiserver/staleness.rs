@@ -124,8 +124,8 @@ fn tell(age: Option<Duration>, response: &mut Response) {
     }
 }
 
-/// Ends the open watches of a replica once memory is older than `--max-staleness`: their clients come again and are handed on, where they miss nothing. While upstream does
-/// not answer they stay, for nobody could go on with them.
+/// Ends the open watches of a replica once memory is older than `--max-staleness`: their clients come again and are forwarded, where they miss nothing. While
+/// upstream does not answer they stay, for nobody could go on with them.
 pub async fn dismiss(api: Arc<Api>) {
     loop {
         sleep(LOOK_EVERY).await;

@@ -2,6 +2,8 @@
 
 mod write;
 
+use std::borrow::Cow;
+
 use go::quote::{json_quoted, quoted};
 use model::invalid::{FieldError, joined, told};
 
@@ -12,6 +14,8 @@ pub struct Status {
     pub message: String,
     /// Machine-readable reason; absent for plain 500s.
     pub reason: Option<Reason>,
+    /// The reason of a webhook, in the place of ours.
+    pub foreign_reason: Option<Box<str>>,
     /// HTTP status code.
     pub code: u16,
     /// `details`; `Some` of an empty one prints `{}`, as generic 404 and 405 have it.
@@ -53,6 +57,8 @@ pub struct Details {
     pub group: String,
     /// Plural resource, or Kind for `Invalid`.
     pub kind: String,
+    /// UID of the object.
+    pub uid: String,
     /// What exactly is wrong.
     pub causes: Vec<Cause>,
     /// Seconds; also the `Retry-After` header when more than 0.
@@ -63,7 +69,7 @@ pub struct Details {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
     /// Type of the cause; its JSON key is `reason`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What is wrong.
     pub message: String,
     /// Field it is wrong with.
@@ -83,7 +89,7 @@ const CONTINUE_ANYWAY: &str = ", or use the continue token in this response to r
 
 impl Status {
     fn new(code: u16, reason: Option<Reason>, message: impl Into<String>) -> Status {
-        Status { message: message.into(), reason, code, details: None, continue_token: None, elsewhere: false }
+        Status { message: message.into(), reason, foreign_reason: None, code, details: None, continue_token: None, elsewhere: false }
     }
 
     fn with(mut self, details: Details) -> Status {
@@ -184,7 +190,7 @@ impl Status {
     pub fn invalid(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Status {
         let mut is_told = told();
         let errors = &errors[..errors.iter().take_while(|error| is_told(error)).count()];
-        let cause = |e: &FieldError| Cause { reason: e.kind.cause(), message: e.message.clone(), field: e.field.clone() };
+        let cause = |e: &FieldError| Cause { reason: e.kind.cause().into(), message: e.message.clone(), field: e.field.clone() };
         let details = Details {
             name: name.to_owned(),
             group: group.to_owned(),
@@ -223,7 +229,7 @@ impl Status {
         Status::new(503, Some(Reason::ServiceUnavailable), message).with(Details { retry_after: seconds, ..Details::default() })
     }
 
-    /// 502: what was handed on may have been done, and no answer came.
+    /// 502: what was forwarded may have been done, and no answer came.
     pub fn bad_gateway(message: impl Into<String>) -> Status {
         Status::new(502, None, message)
     }
@@ -235,7 +241,8 @@ impl Status {
 
     /// 504 of a revision that is not there yet (spec list-watch §2.6); `retry_after` is 1 from the cache and absent from etcd.
     pub fn too_large_revision(asked: u64, current: u64, retry_after: Option<u32>) -> Status {
-        let cause = Cause { reason: "ResourceVersionTooLarge", message: "Too large resource version".to_owned(), field: String::new() };
+        let cause =
+            Cause { reason: "ResourceVersionTooLarge".into(), message: "Too large resource version".to_owned(), field: String::new() };
         Status::new(504, Some(Reason::Timeout), format!("Timeout: Too large resource version: {asked}, current: {current}")).with(Details {
             causes: vec![cause],
             retry_after: retry_after.unwrap_or(0),
@@ -257,7 +264,8 @@ impl Status {
         out.push_str(r#"},"status":"Failure""#);
         let mut members = Members { out: &mut out, first: false };
         members.text("message", &self.message);
-        members.text("reason", &self.reason.map(|reason| format!("{reason:?}")).unwrap_or_default());
+        let own = || self.reason.map(|reason| format!("{reason:?}")).unwrap_or_default();
+        members.text("reason", &self.foreign_reason.as_deref().map_or_else(own, str::to_owned));
         if let Some(details) = &self.details {
             members.key("details");
             details.write(members.out);
@@ -275,6 +283,7 @@ impl Details {
         members.text("name", &self.name);
         members.text("group", &self.group);
         members.text("kind", &self.kind);
+        members.text("uid", &self.uid);
         if !self.causes.is_empty() {
             members.key("causes");
             for (index, cause) in self.causes.iter().enumerate() {
@@ -292,7 +301,7 @@ impl Cause {
     fn write(&self, out: &mut String) {
         out.push('{');
         let mut members = Members { out, first: true };
-        members.text("reason", self.reason);
+        members.text("reason", &self.reason);
         members.text("message", &self.message);
         members.text("field", &self.field);
         out.push('}');

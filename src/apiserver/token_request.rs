@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use axum::{extract::Request, response::Response};
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     parts::NO_NAMESPACE,
     path::{Odd, ResourcePath},
     respond::not_found,
+    rights::{RequestRights, annotation_hook, client},
     status::Status,
 };
 use auth::access::{Asker, directory::Cached};
@@ -22,6 +23,7 @@ use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
 use model::invalid::{FieldError, FieldErrorKind};
 use storage::read::{failure::ReadError, target::Target};
 use storage::write::{
+    By,
     failure::{StatusSubject, WriteError},
     object_ref::ObjectRef,
 };
@@ -55,8 +57,24 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
         TokenRequest::check_namespace(&asked, namespace).map_err(refused)?;
         created.warnings.extend(api.writer.without_duplicate_owners(&mut asked));
         there(api, namespace, account).await?;
-        admit(api, &context.asker(&context.user), path, &asked).await?;
+        let asker = context.asker(&context.user);
+        admit(api, &asker, path, &asked).await?;
+        let (rights, annotation_hook) = (RequestRights { api, asker: &asker }, annotation_hook(&context.reply));
+        let by = By { client: Some(client(&asker, &rights)), annotation_hook: annotation_hook.as_deref(), ..By::default() };
+        let admission = match of_account(api, namespace, account) {
+            Some(of) => api.writer.admission_of_token(of, &by, created.options()).await.map_err(Status::from)?,
+            None => None,
+        };
+        if let Some(admission) = &admission {
+            asked["status"] = no_token();
+            asked = admission.changed(asked, &mut created.warnings).await.map_err(Status::from)?;
+        }
         let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
+        if let Some(admission) = &admission {
+            let mut shown = issued.answer.clone();
+            shown["status"] = no_token();
+            admission.confirm(&shown, &mut created.warnings).await.map_err(Status::from)?;
+        }
         if let Some(record) = context.reply.record() {
             record.annotate("authentication.kubernetes.io/issued-credential-id", issued.credential_id);
         }
@@ -69,13 +87,23 @@ pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, 
 /// How long a token waits for the cache to know the account that etcd has.
 const CATCH_UP: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// The namespace must take new content, as if a token were some. Then waits until the cache knows of the account as etcd does: who has just made one wants a token
-/// of it.
+/// The status of a request whose token is not there yet.
+fn no_token() -> Value {
+    json!({"token": "", "expirationTimestamp": null})
+}
+
+/// Names the account; none where accounts are not served.
+fn of_account(api: &Api, namespace: &str, account: &str) -> Option<ObjectRef> {
+    let resource = api.resources.load().find("", "v1", "serviceaccounts").cloned()?;
+    Some(ObjectRef { resource, namespace: Some(namespace.to_owned()), name: account.to_owned() })
+}
+
+/// The namespace must take new content, as if a token were some. Then waits until the cache knows of the account as etcd does: who has just made one wants a
+/// token of it.
 async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> {
-    let resource = api.resources.load().find("", "v1", "serviceaccounts").cloned();
-    let resource = resource.ok_or_else(Status::not_found_generic)?;
+    let place = of_account(api, namespace, account).ok_or_else(Status::not_found_generic)?;
+    let resource = place.resource.clone();
     let target = Target::object(resource.clone(), api.reader.prefix(), Some(namespace), account);
-    let place = ObjectRef { resource: resource.clone(), namespace: Some(namespace.to_owned()), name: account.to_owned() };
     api.writer.check_namespace(&place).await.map_err(Status::from)?;
     match api.reader.get(&target, "").await {
         Ok(object) => {

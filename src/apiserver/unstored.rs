@@ -4,7 +4,7 @@ use axum::{extract::Request, response::Response};
 use http::Method;
 
 use super::{
-    api::Api, component_statuses, context::Authorized, path::ResourcePath, resource::ResourceRequest, respond::not_found, reviews,
+    api::Api, component_statuses, context::Authorized, path::ResourcePath, resource_request::ResourceRequest, respond::not_found, reviews,
     status::Status,
 };
 use catalogue::Unstored;

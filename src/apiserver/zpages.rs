@@ -1,9 +1,6 @@
 //! `/statusz` and `/flagz` as kube-apiserver has them (KEP-4827, KEP-4828): text for people; JSON and YAML only for those who name the kind and its version.
 
-use std::{
-    fmt::Write,
-    time::{Duration, SystemTime},
-};
+use std::{fmt::Write, time::Duration};
 
 use axum::response::Response;
 use codec::Media;
@@ -20,6 +17,7 @@ use super::{
     api::Api,
     context::Authorized,
     path::Zpage,
+    started::Started,
     status::Status,
 };
 use catalogue::discovery::{EMULATED, GIT_VERSION};
@@ -35,15 +33,6 @@ const GROUP: &str = "config.k8s.io";
 const VERSIONS: [(&str, bool); 2] = [("v1beta1", false), ("v1alpha1", true)];
 /// What `/statusz` points to.
 const PATHS: [&str; 7] = ["/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"];
-
-/// What both pages tell that does not change while the server runs.
-#[derive(Clone, Debug)]
-pub struct Started {
-    /// When the process started to serve.
-    pub at: SystemTime,
-    /// The flags of the command line and of defaults, sorted by name.
-    pub flags: Vec<(String, String)>,
-}
 
 /// `Statusz` and `Flagz`, with members in kube-apiserver's order.
 #[derive(Serialize)]
@@ -205,6 +194,8 @@ fn binary_version() -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     fn started() -> Started {

@@ -73,13 +73,24 @@ pub(super) fn keep(admin: &Admin, now: SystemTime) -> Result<(), String> {
 /// # Errors
 /// The name is none.
 pub(super) fn serving(name: &str, now: SystemTime) -> Result<(String, String, String), String> {
+    signed(name, &[name.to_owned()], AUTHORITY_DAYS, now)
+}
+
+/// The same for a server of several names and addresses, which lasts a year.
+///
+/// # Errors
+/// One of the names is none.
+pub(super) fn serving_names(name: &str, names: &[String], now: SystemTime) -> Result<(String, String, String), String> {
+    signed(name, names, LEAF_DAYS, now)
+}
+
+fn signed(name: &str, names: &[String], days: u32, now: SystemTime) -> Result<(String, String, String), String> {
     let wrong = |error: rcgen::Error| format!("{name}: {error}");
     let authority_key = KeyPair::generate().map_err(wrong)?;
     let authority = authority_params(now).self_signed(&authority_key).map_err(wrong)?;
-    let names = [name.to_owned()];
-    let leaf = Leaf { name, organization: None, names: &names, usage: ExtendedKeyUsagePurpose::ServerAuth };
+    let leaf = Leaf { name, organization: None, names, usage: ExtendedKeyUsagePurpose::ServerAuth };
     let mut leaf = leaf.params(now)?;
-    leaf.not_after = moment(now + AUTHORITY_DAYS * DAY);
+    leaf.not_after = moment(now + days * DAY);
     let key = KeyPair::generate().map_err(wrong)?;
     let signed = leaf.signed_by(&key, &Issuer::new(authority_params(now), &authority_key)).map_err(wrong)?;
     Ok((authority.pem(), signed.pem(), key.serialize_pem()))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::{runtime::Builder, sync::watch};
 
-use super::{StartError, signals::Signals};
+use super::{StartError, files, signals::Signals};
 use crate::config::StoreAlone;
 use store::{Store, StoreConfig};
 use telemetry::build;
@@ -30,11 +30,13 @@ async fn serve(config: StoreAlone) -> Result<(), StartError> {
         progress_interval: config.progress_interval,
         client_urls: config.client_urls.clone(),
         quota_bytes: config.quota_bytes,
+        unsynced: config.unsynced,
         ..StoreConfig::default()
     };
     let store = if config.in_memory { Store::open_in_memory(settings)? } else { Store::open(&config.data_dir, settings)? };
     let mut signals = Signals::listen()?;
     build::tell();
+    files::report_flags(&config.warnings, &config.ignored_flags);
     tracing::info!(data_dir = %config.data_dir.display(), urls = ?config.client_urls, "serving etcd's API from the embedded store");
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(store.serve_socket(stopped.clone()));

@@ -16,7 +16,8 @@ const RESERVED: u64 = 64;
 /// no clients.
 const RESERVED_PART: u64 = 2;
 
-/// Raises the limit of open files as far as the system lets us; answers how many of the connections that are wanted fit, and what an operator should know about it.
+/// Raises the limit of open files as far as the system lets us; answers how many of the connections that are wanted fit, and what an operator should know about
+/// it.
 pub(super) fn connections(config: &Config) -> (usize, Option<String>) {
     let wanted = config.connections.count_max;
     // Without /proc nothing is known, and accept will tell.
@@ -29,7 +30,15 @@ pub(super) fn connections(config: &Config) -> (usize, Option<String>) {
     fitting(wanted, open_files_limits().map_or(now, |(now, _)| now), elsewhere(config))
 }
 
-/// Connections to other servers that what the flags name may need, and conversion webhooks, which definitions name, where they are called from here.
+/// Logs what the operator should know about the flags, and once those that change nothing.
+pub(super) fn report_flags(warnings: &[String], ignored: &[String]) {
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    if !ignored.is_empty() {
+        tracing::info!(flags = ignored.join(" "), "flags that change nothing here are ignored");
+    }
+}
+
+/// Connections to other servers that what the flags name may need, and webhooks, which definitions and configurations name, where they are called from here.
 fn elsewhere(config: &Config) -> u64 {
     let authorizers = config.authorization.modes.iter().filter(|mode| matches!(mode, Mode::Webhook(_))).count();
     let providers = &config.providers;
@@ -37,7 +46,7 @@ fn elsewhere(config: &Config) -> u64 {
     let when = |is_named: bool, connections: usize| if is_named { connections } else { 0 };
     let converts = config.replica.is_none() && config.source.is_none();
     let all = authorizers * access::CONNECTIONS_EACH
-        + when(converts, conversion::CONNECTIONS_RESERVED)
+        + when(converts, conversion::CONNECTIONS_RESERVED + storage::write::CONNECTIONS_RESERVED)
         + reviewers * providers::CONNECTIONS_EACH
         + when(providers.oidc.is_some(), providers::CONNECTIONS_OPENID)
         + when(config.aggregated.is_some(), host::CONNECTIONS_MAX)
@@ -96,7 +105,7 @@ mod tests {
                 other => panic!("{args:?}: {:?}", other.err()),
             }
         };
-        let webhooks = conversion::CONNECTIONS_RESERVED as u64;
+        let webhooks = (conversion::CONNECTIONS_RESERVED + storage::write::CONNECTIONS_RESERVED) as u64;
         let of = |args: &[&str]| of(args) - webhooks;
         assert_eq!(of(&[]), 0);
         let authorizer = ["--authorization-mode=RBAC,Webhook", "--authorization-webhook-config-file=w"];

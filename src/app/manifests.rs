@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::admin;
 use crate::config::Manifests;
-use catalogue::definition;
 use controllers::directory;
 
 /// What the host gives custom resources (spec api-surface §2.3).
@@ -28,11 +27,11 @@ const HEAD: &str = "# Resources that watchcache adds to a cluster, made by `watc
 # A group that the cluster has CustomResourceDefinitions of is the cluster's: remove these first. Admission webhooks and policies of the cluster do not see the objects.
 ";
 
-/// The manifests, and what their user should know about the definitions, one line each.
+/// Returns the manifests.
 ///
 /// # Errors
 /// What is wrong with the definitions, one line each.
-pub fn print(config: &Manifests) -> Result<(String, Vec<String>), String> {
+pub fn print(config: &Manifests) -> Result<String, String> {
     let files = directory::texts(&config.definitions).map_err(|why| format!("--definitions {}: {why}", config.definitions.display()))?;
     let definitions = directory::all_of(&files).map_err(|wrong| wrong.join("\n"))?;
     let service_name = format!("{}.{}.svc", config.name, config.namespace);
@@ -61,8 +60,7 @@ pub fn print(config: &Manifests) -> Result<(String, Vec<String>), String> {
         text.push_str(if nth == 0 { "" } else { "---\n" });
         text.push_str(&yaml(document)?);
     }
-    let with_rules = directory::with_rules(&definitions);
-    Ok((text, with_rules.into_iter().map(|name| format!("{name}: {}", definition::RULES)).collect()))
+    Ok(text)
 }
 
 fn yaml(document: &Value) -> Result<String, String> {

@@ -1,5 +1,5 @@
-//! Keeps the process within its `--memory-budget`: what only saves time gives way, one thing after the other, and comes back when there is room. Compressed lists
-//! that nobody asks for go without a budget, too.
+//! Keeps the process within its `--memory-budget`: what only saves time gives way, one thing after the other, and comes back when there is room. Compressed
+//! lists that nobody asks for go without a budget, too.
 //!
 //! Knows how much memory the process has, not who has it.
 
@@ -90,8 +90,8 @@ pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, chunks: 
     }
 }
 
-/// Makes the allocator look for pages to give back to the system, until the process ends. It looks when a page becomes free, and gives back what has been free for a second:
-/// after a burst nothing else may be freed for hours.
+/// Makes the allocator look for pages to give back to the system, until the process ends. It looks when a page becomes free, and gives back what has been free
+/// for a second: after a burst nothing else may be freed for hours.
 pub(super) async fn give_back() {
     loop {
         tokio::time::sleep(GIVE_BACK_EVERY).await;

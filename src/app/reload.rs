@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::{admin, certificates, issuer};
 use crate::config::{Admin, TokenIssuer};
 use ::reload::Reload;
-use apiserver::{api::Api, hand_on::Replica};
+use apiserver::{api::Api, forward::Replica};
 use client::Logins;
 use server::Tls;
 

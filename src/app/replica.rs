@@ -10,7 +10,7 @@ use upstream::{AuthMode, Followed, Settings, Upstream};
 use super::StartError;
 use crate::config::{self, SOURCE_FLAG as KUBECONFIG, UpstreamServer};
 use ::reload::{FileError, FileRead, Named, Origin, Reloaded};
-use apiserver::hand_on::{FollowedUpstream, Replica};
+use apiserver::forward::{FollowedUpstream, Replica};
 use client::{Derived, Kubeconfig, KubeconfigFiles, Logins, Trust};
 use telemetry::Metrics;
 

@@ -1,6 +1,6 @@
 //! One event: `audit.k8s.io/v1` Event, and its two forms. Pure.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use auth::User;
 use go::quote::{json_into, quoted};
@@ -111,7 +111,7 @@ pub struct Event {
     pub(crate) response_object: Option<Vec<u8>>,
     pub(crate) received: At,
     pub(crate) at: At,
-    pub(crate) annotations: BTreeMap<&'static str, String>,
+    pub(crate) annotations: BTreeMap<Cow<'static, str>, String>,
     /// Annotations of the last stage.
     pub(crate) late: Vec<(&'static str, String)>,
 }
@@ -158,7 +158,8 @@ impl Event {
             let texts = [&of.resource, &of.namespace, &of.name, &of.uid, &of.group, &of.version, &of.resource_version, &of.subresource];
             texts.map(String::len).iter().sum()
         });
-        let annotations = self.annotations.iter().chain(self.late.iter().map(|(key, value)| (key, value)));
+        let annotations =
+            self.annotations.iter().map(|(key, value)| (&**key, value)).chain(self.late.iter().map(|(key, value)| (*key, value)));
         let annotations: usize = annotations.map(|(key, value)| key.len() + value.len() + AROUND_EACH).sum();
         let ips: usize = self.source_ips.iter().map(|ip| ip.len() + AROUND_EACH).sum();
         let texts = [&self.id, &self.uri, &self.verb, &self.user_agent].map(String::len).iter().sum::<usize>();

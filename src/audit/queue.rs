@@ -159,8 +159,8 @@ impl Queue {
         u32::try_from(bytes.min(QUEUE_BYTES_MAX)).unwrap_or(u32::MAX)
     }
 
-    /// Makes an event of at most so many bytes when there is room for it, and puts it in; and whether it was written then. Who stops waiting before there was room has
-    /// lost the event.
+    /// Makes an event of at most so many bytes when there is room for it, and puts it in; and whether it was written then. Who stops waiting before there was
+    /// room has lost the event.
     async fn wait(&self, bytes_max: usize, encode: impl FnOnce() -> Option<Vec<u8>>) -> Option<bool> {
         let mut unsent = Unsent(Some(self));
         let (written, outcome) = oneshot::channel();
@@ -175,8 +175,8 @@ impl Queue {
         outcome.await.ok()
     }
 
-    /// Sends the event that `encode` makes, if any, of at most so many bytes; in the blocking modes it is made when there is room for it, and is written then. False
-    /// when it is not and the mode is strict.
+    /// Sends the event that `encode` makes, if any, of at most so many bytes; in the blocking modes it is made when there is room for it, and is written then.
+    /// False when it is not and the mode is strict.
     pub(crate) async fn send(&self, bytes_max: usize, encode: impl FnOnce() -> Option<Vec<u8>>) -> bool {
         if let Mode::Batch(_) = self.mode {
             encode().into_iter().for_each(|bytes| self.send_later(bytes));

@@ -163,8 +163,8 @@ impl Record {
     }
 
     /// Notes a fact; the first one under a name counts.
-    pub fn annotate(&self, key: &'static str, value: impl Into<String>) {
-        self.event().annotations.entry(key).or_insert_with(|| value.into());
+    pub fn annotate(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+        self.event().annotations.entry(key.into()).or_insert_with(|| value.into());
     }
 
     /// Adds an annotation that only the last event has.
@@ -238,13 +238,13 @@ impl Record {
         if object.is_some() || !self.wants_response() {
             event.response_object = object;
         } else {
-            event.annotations.insert(TRUNCATED.0, TRUNCATED.1.to_owned());
+            event.annotations.insert(TRUNCATED.0.into(), TRUNCATED.1.to_owned());
         }
     }
 
     /// Notes that the object of the answer is too large for an event.
     pub fn answered_too_much(&self) {
-        self.event().annotations.insert(TRUNCATED.0, TRUNCATED.1.to_owned());
+        self.event().annotations.insert(TRUNCATED.0.into(), TRUNCATED.1.to_owned());
     }
 
     /// Notes the code of the answer.
@@ -281,7 +281,7 @@ impl Record {
         event.stage = stage;
         if stage == Stage::ResponseComplete {
             let late = std::mem::take(&mut event.late);
-            event.annotations.extend(late);
+            event.annotations.extend(late.into_iter().map(|(key, value)| (key.into(), value)));
         }
         event.at = if stage == Stage::RequestReceived { event.received } else { at(SystemTime::now()) };
         Some(event.encoded_max())
@@ -326,7 +326,7 @@ impl Event {
     /// The same without its objects, and with the mark of that.
     pub(crate) fn truncated(&self) -> Self {
         let mut event = Self { request_object: None, response_object: None, ..self.clone() };
-        event.annotations.insert(TRUNCATED.0, TRUNCATED.1.to_owned());
+        event.annotations.insert(TRUNCATED.0.into(), TRUNCATED.1.to_owned());
         event
     }
 }

@@ -1,4 +1,5 @@
-//! The webhook backend: posts events as an `audit.k8s.io/v1` EventList to the server of a kubeconfig file. A post that fails is tried again, whatever the reason.
+//! The webhook backend: posts events as an `audit.k8s.io/v1` EventList to the server of a kubeconfig file. A post that fails is tried again, whatever the
+//! reason.
 
 use std::{sync::Arc, time::Duration};
 

@@ -12,7 +12,7 @@ mod names;
 pub mod presence;
 pub mod providers;
 pub mod right;
-mod strict;
+pub mod strict;
 mod user;
 
 pub use strict::NoConfiguration;

@@ -8,7 +8,8 @@ use client::{Answer, CallError};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long nothing at all must have been answered until a server counts as away. So long at most waits for it whom it has named before: what it says later counts when it says it.
+/// How long nothing at all must have been answered until a server counts as away. So long at most waits for it whom it has named before: what it says later
+/// counts when it says it.
 const AWAY_AFTER: Duration = Duration::from_secs(1);
 /// So often a question is asked again within that time.
 const TRIES: u32 = 10;
@@ -49,7 +50,7 @@ impl Heard {
             Ok(answer) if answer.status.is_server_error() => Self::Silence,
             Ok(_) | Err(CallError::TooLarge(_)) => Self::Answer,
             Err(CallError::Credentials(_)) => Self::Nothing,
-            Err(CallError::TimedOut | CallError::Lost(_) | CallError::Failed(_)) => Self::Silence,
+            Err(CallError::TimedOut | CallError::NoRoom | CallError::Lost(_) | CallError::Failed(_)) => Self::Silence,
         }
     }
 }

@@ -76,7 +76,7 @@ impl AskingRight {
             Ok(answer) if answer.status.is_server_error() || answer.status == StatusCode::TOO_MANY_REQUESTS => {}
             Ok(_) | Err(CallError::TooLarge(_)) => self.granted(),
             Err(CallError::Credentials(why)) => self.refused(format!("there are no credentials: {why}")),
-            Err(CallError::TimedOut | CallError::Lost(_) | CallError::Failed(_)) => {}
+            Err(CallError::TimedOut | CallError::NoRoom | CallError::Lost(_) | CallError::Failed(_)) => {}
         }
     }
 

@@ -27,15 +27,21 @@ pub enum NoConfiguration {
 }
 
 /// Members that an object may have, and what is in them.
-pub(crate) enum Shape {
+pub enum Shape {
+    /// Anything.
     Any,
+    /// An object with these members and no others.
     Object(&'static [(&'static str, Shape)]),
+    /// A list of such items.
     List(&'static Shape),
 }
 
 impl Shape {
-    /// The tree of a file as a configuration of this kind and one of these versions.
-    pub(crate) fn read<T: DeserializeOwned>(&self, tree: &Value, kind: &str, versions: &[&str]) -> Result<T, NoConfiguration> {
+    /// Returns the tree of a file as a configuration of this kind and one of these versions.
+    ///
+    /// # Errors
+    /// It is something else, or has members that nobody reads.
+    pub fn read<T: DeserializeOwned>(&self, tree: &Value, kind: &str, versions: &[&str]) -> Result<T, NoConfiguration> {
         let text = |member: &str| tree[member].as_str().unwrap_or_default();
         if text("kind") != kind || !versions.contains(&text("apiVersion")) {
             let wanted = format!("{kind} of {}", versions.join(" or "));

@@ -273,8 +273,8 @@ mod tests {
         }
     }
 
-    /// In which version a value was stored it says itself, in JSON and in protobuf: one of another version than the recorded one is read as that only where it is
-    /// known what becomes of it.
+    /// In which version a value was stored it says itself, in JSON and in protobuf: one of another version than the recorded one is read as that only where it
+    /// is known what becomes of it.
     #[test]
     fn a_value_of_another_storage_version_is_read_where_it_is_known_what_it_is() {
         let mut known = Vec::new();

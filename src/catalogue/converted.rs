@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Object, Storage, Structural};
+use model::{Object, Storage, Structural, WebhookPlace};
 
 /// What a definition says of the conversion of its objects to one version, and back to that in which new values are stored.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,24 +29,6 @@ pub struct ConversionWebhook {
     pub bundle: Vec<u8>,
     /// `conversionReviewVersions`.
     pub reviews: Vec<String>,
-}
-
-/// Where a webhook is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WebhookPlace {
-    /// `url`.
-    Url(String),
-    /// `service`.
-    Service {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The path on it, with a slash at its beginning; may be empty.
-        path: String,
-        /// The port of the Service.
-        port: u16,
-    },
 }
 
 impl DefinedConversion {

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 pub use builtins::Unstored;
-pub use converted::{ConversionWebhook, DefinedConversion, WebhookPlace};
+pub use converted::{ConversionWebhook, DefinedConversion};
 pub use definition::{DefinedSchema, Definition};
 pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};

@@ -1,4 +1,5 @@
-//! The OpenAPI documents of a catalogue, of v3 one for each group version and a few besides, of v2 one for all: what may be asked, and of which types the answers are.
+//! The OpenAPI documents of a catalogue, of v3 one for each group version and a few besides, of v2 one for all: what may be asked, and of which types the
+//! answers are.
 //!
 //! As discovery does, they list what is answered and nothing else. They are made when somebody asks, of what kube-apiserver publishes of its own types
 //! (`recorded`), of definitions, and of rules: which operations there are. What is kept of them is compressed (`kept`).

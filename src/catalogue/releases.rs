@@ -1,13 +1,15 @@
 //! What other releases of Kubernetes show otherwise than the one whose answers this server makes: objects, and the Tables of them.
 //!
-//! Compared were 1.35.4, 1.36.3 and 1.37.2: fields and defaults by their Go types and recorded answers, the columns by what the three servers answer, cells by their sources.
+//! Compared were 1.35.4, 1.36.3 and 1.37.2: fields and defaults by their Go types and recorded answers, the columns by what the three servers answer, cells by
+//! their sources.
 
 use codec::proto;
 use model::Shape;
 
 use crate::{Conversion, MINOR, Served};
 
-/// What is read from etcd with other defaults by another minor, because a feature is on there: `maxUnavailable` of a rolling update, `preventPodSchedulingIfMissing`.
+/// What is read from etcd with other defaults by another minor, because a feature is on there: `maxUnavailable` of a rolling update,
+/// `preventPodSchedulingIfMissing`.
 const DEFAULTED_OTHERWISE: [(&str, &str); 2] = [("apps/v1", "StatefulSet"), ("storage.k8s.io/v1", "CSIDriver")];
 
 /// Resources whose Tables a release prints otherwise: a column, its description, or a cell.
@@ -43,7 +45,8 @@ pub fn prints(minor: &str, served: &Served) -> bool {
     minor == MINOR || matches!(minor, "35" | "37") && !is_printed_otherwise(minor, &format!("{}/{}", served.group, served.resource))
 }
 
-/// Whether another minor than ours shows the same stored objects otherwise: it prints some field by default, has other defaults, or converts fields that our conversion does not have.
+/// Whether another minor than ours shows the same stored objects otherwise: it prints some field by default, has other defaults, or converts fields that our
+/// conversion does not have.
 fn depends_on_minor(served: &Served) -> bool {
     let Shape::BuiltIn { kind, api_version } = &served.storage.shape else { return false };
     if DEFAULTED_OTHERWISE.contains(&(api_version.as_str(), kind.as_str())) {

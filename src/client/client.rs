@@ -20,8 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::connector::{Connector, Versions};
-use super::credentials::{Authorization, Credentials, SentCredentials};
-use super::kubeconfig::Kubeconfig;
+use super::credentials::{Authorization, SentCredentials};
+use super::kubeconfig::{Identity, Kubeconfig};
 use super::login::{Derived, Login};
 use super::trust::{Trust, settings};
 use x509::handshake;
@@ -60,6 +60,9 @@ pub enum CallError {
     /// The answer has more bytes than [`Limits::answer_bytes_max`].
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
+    /// There is no room for the answer now, of [`Client::post_counted`].
+    #[error("there is no room for the answer")]
+    NoRoom,
 }
 
 /// A whole answer, whatever its status.
@@ -188,18 +191,27 @@ impl Client {
     /// # Errors
     /// When a certificate is none.
     pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
-        Ok(Client::over(Connector::of_tls(settings(trust, None)?, None), Authorization::of(Credentials::None), limits))
+        Client::known(trust, &Identity::default(), limits)
+    }
+
+    /// A client of HTTPS servers that these are trusted for, at which it is this one.
+    ///
+    /// # Errors
+    /// When a certificate is none.
+    pub fn known(trust: &Trust, identity: &Identity, limits: Limits) -> Result<Client, String> {
+        let connector = Connector::of_tls(settings(trust, identity.certificate.as_deref())?, None);
+        Ok(Client::over(connector, identity.authorization(), limits))
     }
 
     /// A client of the Service of this name and port, wherever it is found: its certificate has to be of that name, and requests name it as their host.
     ///
     /// # Errors
     /// When a certificate is none, or the name cannot be a host's.
-    pub fn of_service(trust: &Trust, name: &str, port: u16, limits: Limits) -> Result<Client, String> {
+    pub fn of_service(trust: &Trust, (name, port): (&str, u16), identity: &Identity, limits: Limits) -> Result<Client, String> {
         let server_name = ServerName::try_from(name.to_owned()).map_err(|error| format!("{name}: {error}"))?;
-        let connector = Connector::of_tls(settings(trust, None)?, Some(server_name));
+        let connector = Connector::of_tls(settings(trust, identity.certificate.as_deref())?, Some(server_name));
         let host = HeaderValue::from_str(&format!("{name}:{port}")).map_err(|error| format!("{name}: {error}"))?;
-        let client = Client::over(connector, Authorization::of(Credentials::None), limits);
+        let client = Client::over(connector, identity.authorization(), limits);
         Ok(Client { host: Some(host), ..client })
     }
 
@@ -217,6 +229,31 @@ impl Client {
     /// When no answer came; one with a status that means an error is an answer.
     pub async fn post(&self, url: &Uri, json: Bytes) -> Result<Answer, CallError> {
         self.call(Method::POST, url, json).await
+    }
+
+    /// Posts JSON; `count` is called with the number of bytes of each part of the answer's body that comes, and may say that there is no room for it.
+    ///
+    /// # Errors
+    /// As of [`Client::post`].
+    pub async fn post_counted(&self, url: &Uri, json: Bytes, count: &mut (dyn FnMut(usize) -> bool + Send)) -> Result<Answer, CallError> {
+        let sent = async {
+            let _turn = self.turns.acquire().await;
+            let (head, mut body) = self.send(Method::POST, url, json).await?.into_parts();
+            let mut whole = BytesMut::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| self.failure(&error, &Method::POST, url))?;
+                let Ok(data) = frame.into_data() else { continue };
+                if whole.len() + data.len() > self.limits.answer_bytes_max {
+                    return Err(CallError::TooLarge(self.limits.answer_bytes_max));
+                }
+                if !count(data.len()) {
+                    return Err(CallError::NoRoom);
+                }
+                whole.extend_from_slice(&data);
+            }
+            Ok(Answer { status: head.status, headers: head.headers, body: whole.freeze() })
+        };
+        timeout(self.limits.timeout, sent).await.unwrap_or(Err(CallError::TimedOut))
     }
 
     /// Gets JSON.

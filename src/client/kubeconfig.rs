@@ -3,6 +3,7 @@
 
 mod exec;
 mod file;
+mod identities;
 mod rules;
 mod server;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use super::credentials::{Authorization, Credentials, token_of};
 use super::proxy::Proxy;
 use super::trust::{Certificate, Trust, certificate, settings};
 
+pub use self::identities::{Identities, Identity};
 pub use self::watched::KubeconfigFiles;
 
 /// What stands in the name of a header unescaped: Go's `headerKeyEscape`, RFC 7230 tokens without `%`.

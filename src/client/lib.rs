@@ -23,7 +23,7 @@ pub use backoff::{WEBHOOK_BACKOFF, WEBHOOK_TRIES, retried};
 pub use client::{Answer, CallError, Client, Limits, NdjsonStream, Streamed, root_cause};
 pub use connector::{Connector, Made, Versions};
 pub use credentials::{Authorization, SentCredentials};
-pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigFiles};
+pub use kubeconfig::{Identities, Identity, Kubeconfig, KubeconfigError, KubeconfigFiles};
 pub use login::{Derived, Login, Logins};
 pub use single_flight::{FlightLimits, SingleFlight, TooMany};
 pub use trust::Trust;

@@ -39,8 +39,8 @@ impl Login {
         Ok(Arc::new(Login { kubeconfig, must_name, changed: watch::Sender::new(0) }))
     }
 
-    /// Checks that the file names somebody; from now on one that names nobody counts as wrong. Over plain HTTP no credentials are sent, as in client-go: whatever listens
-    /// there (`kubectl proxy`) knows who we are.
+    /// Checks that the file names somebody; from now on one that names nobody counts as wrong. Over plain HTTP no credentials are sent, as in client-go:
+    /// whatever listens there (`kubectl proxy`) knows who we are.
     ///
     /// # Errors
     /// It names nobody.

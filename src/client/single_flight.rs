@@ -102,8 +102,8 @@ where
         SingleFlight { flights: Arc::new(Mutex::new(flights)), in_flight: Arc::new(Semaphore::new(limits.in_flight)), limits }
     }
 
-    /// Asks what is so many bytes long, or waits for who has asked the same; `until` then for a permit to be in flight. A question that is in flight goes on when nobody waits
-    /// for it any more, so it must end by itself; one that has no permit is dropped.
+    /// Asks what is so many bytes long, or waits for who has asked the same; `until` then for a permit to be in flight. A question that is in flight goes on
+    /// when nobody waits for it any more, so it must end by itself; one that has no permit is dropped.
     ///
     /// # Errors
     /// When there is no permit in time, too many wait or with too much, or the question ended without an answer.

@@ -1,8 +1,8 @@
 //! A cache of compressed chunks of lists, shared by all who list the same objects.
 //!
-//! Lists are cut by content-defined chunking. A chunk holds no object. Its key is made of what is in it: the encoder, the epoch, each object's key and revision. So a chunk is never
-//! wrong, only unused; where one ends depends on the objects and, after the first few, not on where a list begins, so that pages, namespaces and the next list
-//! after a change find the others again.
+//! Lists are cut by content-defined chunking. A chunk holds no object. Its key is made of what is in it: the encoder, the epoch, each object's key and
+//! revision. So a chunk is never wrong, only unused; where one ends depends on the objects and, after the first few, not on where a list begins, so that pages,
+//! namespaces and the next list after a change find the others again.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -19,8 +19,8 @@ use super::list_manifest::{CachedList, ListKey, ListManifest};
 use model::{Epoch, Filter, Object, Revision};
 
 /// A chunk has this many objects at least, and then ends with the next of about one in so many, by its uid, which never changes: fifteen as a rule, and seldom
-/// more than thirty. With 16 objects of 1.5 KB a list is 4 % longer than with 64 (docs/performance.md, Forms), and a change costs a quarter. Chunks that end with
-/// one of sixteen and have no least size are as long; but what changes is in a long one as a rule, of thirty.
+/// more than thirty. With 16 objects of 1.5 KB a list is 4 % longer than with 64 (docs/performance.md, Forms), and a change costs a quarter. Chunks that end
+/// with one of sixteen and have no least size are as long; but what changes is in a long one as a rule, of thirty.
 const OBJECTS_MIN: usize = 8;
 const ONE_IN: u64 = 8;
 /// A chunk has this many objects at most.
@@ -53,7 +53,8 @@ pub(super) struct ChunkBoundary {
 }
 
 impl HashSeed {
-    /// Returns the end of the chunk that begins with the first of these objects, as they were in this epoch; `weight` is about how many bytes each is written with.
+    /// Returns the end of the chunk that begins with the first of these objects, as they were in this epoch; `weight` is about how many bytes each is written
+    /// with.
     pub(super) fn next_boundary(&self, epoch: Epoch, objects: &[Arc<Object>], weight: impl Fn(&Object) -> usize) -> ChunkBoundary {
         let (mut keyed, mut other) = (self.chunks.build_hasher(), epoch.0);
         keyed.write_u64(epoch.0);

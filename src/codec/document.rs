@@ -78,6 +78,7 @@ impl Document {
     #[must_use]
     pub fn list(meta: ListMeta, objects: Vec<Arc<Object>>, encoder: Arc<Encoder>) -> Self {
         let pointers = objects.capacity() * size_of::<Arc<Object>>();
+        let encoder = encoder.for_answer();
         Self::new(Source::List(Box::new(Pages { meta, objects: objects.into_iter(), pointers, encoder, epilogue: Vec::new() })))
     }
 
@@ -95,6 +96,12 @@ impl Document {
             list.check()?;
         }
         Ok(Self { print: Print::Yaml, ..self })
+    }
+
+    /// Whether a definition says what is written of its objects, which may take long.
+    #[must_use]
+    pub fn is_defined(&self) -> bool {
+        matches!(&self.source, Source::List(list) if list.encoder.is_defined())
     }
 
     /// Whether everything is written.

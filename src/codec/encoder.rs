@@ -245,6 +245,40 @@ impl Encoder {
         self.representation.is_deterministic()
     }
 
+    /// Whether to write this object may take long: rows of a Table are made by columns that a definition says, and what is not copied is made of all of a large
+    /// object.
+    #[must_use]
+    pub fn is_slow(&self, object: &Object) -> bool {
+        /// Bytes that are read and written in some 50 microseconds.
+        const SOME_BYTES: usize = 16 << 10;
+        match &*self.representation {
+            Representation::Table(_) => true,
+            _ => object.tail_len() >= SOME_BYTES && (self.needs_length() || !self.copies(object)),
+        }
+    }
+
+    /// Whether the rows that it writes may take long whatever the objects are.
+    #[must_use]
+    pub fn is_defined(&self) -> bool {
+        matches!(&*self.representation, Representation::Table(rows) if rows.is_custom())
+    }
+
+    /// The same for the objects of one answer, which have a budget together where definitions say what is made of them.
+    #[must_use]
+    pub fn for_answer(self: &Arc<Self>) -> Arc<Self> {
+        match &*self.representation {
+            Representation::Table(rows) if rows.is_custom() => {
+                Arc::new(Self { representation: Arc::new(Representation::Table(rows.for_answer())), ..(**self).clone() })
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Whether it writes an object by copying its text.
+    fn copies(&self, object: &Object) -> bool {
+        matches!(self.representation.tail(object), Some(Cow::Borrowed(_)))
+    }
+
     /// About how many bytes an item is written with.
     pub(super) fn weight(&self, object: &Object) -> usize {
         self.representation.weight(object)

@@ -32,7 +32,8 @@ pub(crate) fn rendered<'a>(fields: &[FieldPath], found: &[Option<&'a str>]) -> V
     fields.iter().map(|field| compared(one(field, &mut found))).collect()
 }
 
-/// A value of a field as it is kept and compared: a long one as its digest, for a selector asks only whether two are equal. A default of a megabyte would be kept with every object.
+/// A value of a field as it is kept and compared: a long one as its digest, for a selector asks only whether two are equal. A default of a megabyte would be
+/// kept with every object.
 #[must_use]
 pub fn compared(value: Cow<'_, str>) -> Cow<'_, str> {
     if value.len() <= VALUE_BYTES_MAX {

@@ -74,8 +74,8 @@ pub enum Wrote {
 }
 
 impl GzipList {
-    /// A list of which nothing is written yet, by an encoder that [is deterministic](crate::Encoder::is_deterministic). `epoch`: of the cache that its objects are from; `key`: what
-    /// its manifest is cached by, if it is a whole list.
+    /// A list of which nothing is written yet, by an encoder that [is deterministic](crate::Encoder::is_deterministic). `epoch`: of the cache that its objects
+    /// are from; `key`: what its manifest is cached by, if it is a whole list.
     #[must_use]
     pub fn new(list: Listing, epoch: Epoch, key: Option<ListKey>, cache: Arc<ChunkCache>) -> Self {
         let objects = FromObjects { cache, epoch, list, compressor: None, manifest: ListManifest::default(), key };

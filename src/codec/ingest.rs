@@ -19,8 +19,8 @@ use model::{Broken, DEFAULTED_BYTES_MAX, ManagedFields, Object, Parts, Revision,
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
 
-/// How many times as large as what is stored an object may be kept, with the defaults that it gets when it is read. A larger one is kept as it is stored, and gets them each time
-/// that it is shown.
+/// How many times as large as what is stored an object may be kept, with the defaults that it gets when it is read. A larger one is kept as it is stored, and
+/// gets them each time that it is shown.
 const GROWTH_MAX: usize = 2;
 
 /// Makes the value of `key`, written at `revision`, servable. `prefix_len`: bytes of the key before the namespace or name
@@ -411,8 +411,8 @@ fn wrong_kind(found: &str, wanted: &str) -> String {
     format!("kind {} where {} is expected: another resource's value under this prefix", quoted(found), quoted(wanted))
 }
 
-/// Returns how many bytes after the head belong to members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right
-/// after the head only when the value was written anew, which puts `apiVersion` first.
+/// Returns how many bytes after the head belong to members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come
+/// right after the head only when the value was written anew, which puts `apiVersion` first.
 fn before_head(text: &str, head_len: usize) -> Result<u32, String> {
     let after = text[head_len..].strip_prefix('"').unwrap_or("");
     if after >= "apiVersion" {

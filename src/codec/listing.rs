@@ -39,6 +39,7 @@ impl Listing {
     /// # Errors
     /// The first object that is not as its message wants it.
     pub fn new(encoder: Arc<Encoder>, meta: &ListMeta, objects: Vec<Arc<Object>>) -> Result<Self, Unencodable> {
+        let encoder = encoder.for_answer();
         let ListEnvelope { prologue, epilogue, messages } = encoder.list_envelope(meta, &objects)?;
         let pointers = objects.capacity() * size_of::<Arc<Object>>();
         Ok(Self { encoder, prologue, epilogue, objects: objects.into_iter(), pointers, messages: messages.into_iter(), begun: false })
@@ -54,6 +55,12 @@ impl Listing {
     #[must_use]
     pub fn held(&self) -> usize {
         self.pointers + self.messages.as_slice().iter().map(Bytes::len).sum::<usize>()
+    }
+
+    /// Whether a definition says what is written of its objects, which may take long.
+    #[must_use]
+    pub fn is_defined(&self) -> bool {
+        self.encoder.is_defined()
     }
 
     /// All of a list of which nothing is written yet, if that is no more than so many bytes.

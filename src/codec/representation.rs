@@ -159,7 +159,7 @@ impl Representation {
 }
 
 /// What objects and lists of a type begin with, in the order of Go's structs: `{"kind":K,"apiVersion":V,`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Heads {
     pub(super) object: Vec<u8>,
     list: Vec<u8>,

@@ -9,14 +9,18 @@ use super::args::bytes;
 /// The flags as typed.
 #[derive(Args, Debug)]
 pub(super) struct AggregatedArgs {
-    /// Kubeconfig file of a cluster that this server extends, as its APIServices say: it serves custom resources only, in that cluster's namespaces, and that cluster says who
-    /// somebody is and what he may do
+    /// Kubeconfig file of a cluster that this server extends, as its APIServices say: it serves custom resources only, in that cluster's namespaces, and that
+    /// cluster says who somebody is and what he may do
     #[arg(long, value_name = "FILE", conflicts_with_all = ["upstream_server", "upstream_kubeconfig", "authorization_mode", "authorization_config", "write_admin_kubeconfig"], help_heading = "Aggregated API server")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Directory with files (.yaml, .yml, .json) of the CustomResourceDefinitions that are served; read again when they change. Objects of definitions that are no longer there
-    /// are kept, but not served [default: the definitions that are stored]
+    /// Directory with files (.yaml, .yml, .json) of the CustomResourceDefinitions that are served; read again when they change. Objects of definitions that are
+    /// no longer there are kept, but not served [default: the definitions that are stored]
     #[arg(long, value_name = "DIR", requires = "kubeconfig", help_heading = "Aggregated API server")]
     pub(super) definitions: Option<PathBuf>,
+    /// Delete objects whose namespaces the cluster of --kubeconfig does not have, such as those of a restored backup. Without the flag, the log and
+    /// the page report them
+    #[arg(long, requires = "kubeconfig", help_heading = "Aggregated API server")]
+    pub(super) delete_orphaned_objects: bool,
 }
 
 /// A server that extends a cluster.
@@ -26,6 +30,8 @@ pub struct Aggregated {
     pub kubeconfig: PathBuf,
     /// Where the definitions of its resources are; none when they are only stored.
     pub definitions: Option<PathBuf>,
+    /// Whether objects of namespaces that the cluster does not have are deleted.
+    pub deletes_orphaned: bool,
 }
 
 /// Flags of `watchcache aggregate`.
@@ -100,6 +106,8 @@ pub(super) fn manifests(args: ManifestsArgs) -> Result<Manifests, String> {
 impl AggregatedArgs {
     /// What they ask for; none when this server extends nothing.
     pub(super) fn aggregated(&self) -> Option<Aggregated> {
-        self.kubeconfig.clone().map(|kubeconfig| Aggregated { kubeconfig, definitions: self.definitions.clone() })
+        let Self { kubeconfig, definitions, delete_orphaned_objects: deletes_orphaned } = self;
+        let kubeconfig = kubeconfig.clone()?;
+        Some(Aggregated { kubeconfig, definitions: definitions.clone(), deletes_orphaned: *deletes_orphaned })
     }
 }

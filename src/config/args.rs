@@ -12,6 +12,7 @@ use super::aggregated::{AggregatedArgs, ManifestsArgs};
 use super::audit::AuditArgs;
 use super::keeping::StoreCommand;
 use super::plain::{PlainArgs, Port, port};
+use super::plugins::PluginArgs;
 use super::replica::ReplicaArgs;
 use super::source::SourceArgs;
 use super::tls::named_pair;
@@ -35,6 +36,14 @@ pub(super) enum Command {
     Store(Box<StoreArgs>),
     /// Make what a cluster needs to be extended by this server, as its APIServices say
     Aggregate(ManifestsArgs),
+    /// Serve as kube-apiserver, with its flags, on the etcd that --etcd-servers names; the program does the same under the name kube-apiserver
+    #[command(name = "kube-apiserver", disable_help_flag = true)]
+    KubeApiserver(StandIn),
+    /// Serve the embedded store as etcd, with its flags; the program does the same under the name etcd
+    #[command(name = "etcd", disable_help_flag = true)]
+    Etcd(StandIn),
+    /// Make the folder for KUBEBUILDER_ASSETS, with this program as etcd and kube-apiserver, and print its path
+    SetupEnvtest(SetupArgs),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -47,6 +56,25 @@ pub(super) enum Command {
         #[arg(value_name = "COMMAND")]
         page: Option<Page>,
     },
+}
+
+/// The command line of another program, which is read before this one is.
+#[derive(Args, Debug)]
+pub(super) struct StandIn {
+    /// Flags of that program; --help lists them, and what becomes of each
+    #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(super) flags: Vec<String>,
+}
+
+/// Flags of `watchcache setup-envtest`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct SetupArgs {
+    /// The folder, created if it does not exist
+    #[arg(value_name = "DIR", default_value = "./watchcache-envtest")]
+    pub(super) dir: PathBuf,
+    /// Copy this program instead of linking to it, for a folder that outlives it
+    #[arg(long)]
+    pub(super) copy: bool,
 }
 
 /// The shells that packages carry completions for.
@@ -89,15 +117,17 @@ pub(super) struct ServeArgs {
     /// etcd endpoints, comma separated: http://host:port or https://host:port [default: the embedded store]
     #[arg(long, value_delimiter = ',', value_name = "URL,...", help_heading = "etcd")]
     pub(super) etcd_servers: Vec<String>,
-    /// Resources in an etcd of their own, comma separated: GROUP/RESOURCE#SERVERS, where servers are separated by semicolons (/events#http://etcd4:2379;http://etcd5:2379); the
-    /// same as kube-apiserver's. They share prefix, certificates and user with --etcd-servers. Custom resources have none of their own
+    /// Resources in an etcd of their own, comma separated: GROUP/RESOURCE#SERVERS, where servers are separated by semicolons
+    /// (/events#http://etcd4:2379;http://etcd5:2379); the same as kube-apiserver's. They share prefix, certificates and user with --etcd-servers. Custom
+    /// resources have none of their own
     #[arg(long, value_delimiter = ',', requires = "etcd_servers", value_name = "OVERRIDE,...", help_heading = "etcd")]
     pub(super) etcd_servers_overrides: Vec<String>,
-    /// Directory of the embedded store, created if it does not exist; :memory: keeps everything in memory, until the end of the process; not with --etcd-servers
-    /// [default: ./watchcache-data]
+    /// Directory of the embedded store, created if it does not exist; :memory: keeps everything in memory, until the end of the process; not with
+    /// --etcd-servers [default: ./watchcache-data]
     #[arg(long, value_name = "DIR", conflicts_with = "etcd_servers", help_heading = "etcd")]
     pub(super) data_dir: Option<PathBuf>,
-    /// Bytes of changes, a number or one with Ki, Mi or Gi, above which the embedded store refuses to put more until some are deleted and compacted; 0 = as many as the disk takes
+    /// Bytes of changes, a number or one with Ki, Mi or Gi, above which the embedded store refuses to put more until some are deleted and compacted; 0 = as
+    /// many as the disk takes
     #[arg(long, default_value = "0", value_parser = bytes, value_name = "BYTES", conflicts_with = "etcd_servers", help_heading = "etcd")]
     pub(super) quota_backend_bytes: u64,
     /// Prefix of all keys of objects in etcd; the same as kube-apiserver's
@@ -130,16 +160,17 @@ pub(super) struct ServeArgs {
     /// Keep the condition Dangling of FlowSchemas, as a server does that schedules requests by them. This one limits requests by --max-requests-inflight alone
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Controllers")]
     pub(super) enable_priority_and_fairness: bool,
-    /// Controllers of kube-controller-manager that this server runs itself, comma separated, as kube-controller-manager has it: * is all that are on by default, NAME that
-    /// one, -NAME not that one; empty is none. They stand back while a kube-controller-manager holds its Lease, and never run on the etcd of a kube-apiserver
+    /// Controllers of kube-controller-manager that this server runs itself, comma separated, as kube-controller-manager has it: * is all that are on by
+    /// default, NAME that one, -NAME not that one; empty is none. They stand back while a kube-controller-manager holds its Lease, and never run on the etcd of
+    /// a kube-apiserver
     #[arg(long, value_delimiter = ',', default_value = "*", value_name = "NAME,...", help_heading = "Controllers")]
     pub(super) controllers: Vec<String>,
     /// PEM file with the authorities that sign this server's certificate, for the ConfigMap kube-root-ca.crt of each namespace [default: the authority that
     /// --write-admin-kubeconfig has made]
     #[arg(long, value_name = "FILE", help_heading = "Controllers")]
     pub(super) root_ca_file: Option<PathBuf>,
-    /// Serve stored objects that have fields of a release of Kubernetes newer than this server knows without these fields; who writes such an object as it was read
-    /// deletes them
+    /// Serve stored objects that have fields of a release of Kubernetes newer than this server knows without these fields; who writes such an object as it was
+    /// read deletes them
     #[arg(long, help_heading = "etcd")]
     pub(super) serve_unknown_fields: bool,
 
@@ -158,6 +189,10 @@ pub(super) struct ServeArgs {
     /// PEM file with the private key of --tls-cert-file
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// Directory in which a self-signed certificate of the TLS listener is made at the first start and kept: apiserver.crt and apiserver.key. Not used with
+    /// --tls-cert-file
+    #[arg(long, value_name = "DIR", help_heading = "Listeners")]
+    pub(super) cert_dir: Option<PathBuf>,
     /// File to write, with credentials of an administrator for kubectl. Certificates for it and for the TLS listener are made in the data directory of the
     /// embedded store, and renewed there. With --tls-cert-file, that certificate is served, and the kubeconfig trusts what is in that file
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
@@ -167,8 +202,9 @@ pub(super) struct ServeArgs {
     /// May be given several times; the first one counts
     #[arg(long, value_parser = named_pair, value_name = "CERT,KEY[:NAME,...]", help_heading = "Listeners")]
     pub(super) tls_sni_cert_key: Vec<NamedPair>,
-    /// File with at least 32 secret bytes, with which clients resume TLS sessions at every server that has the same file, and after a restart. May be given several
-    /// times: the first one makes tickets, all of them open tickets. Read again when it changes [default: sessions are resumed at one server and until its end]
+    /// File with at least 32 secret bytes, with which clients resume TLS sessions at every server that has the same file, and after a restart. May be given
+    /// several times: the first one makes tickets, all of them open tickets. Read again when it changes [default: sessions are resumed at one server and until
+    /// its end]
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_session_ticket_key_file: Vec<PathBuf>,
     /// Lowest version of TLS: VersionTLS12 or VersionTLS13 [default: VersionTLS12]
@@ -185,7 +221,8 @@ pub(super) struct ServeArgs {
     /// [default: --bind-address; if that is 0.0.0.0 or ::, the address of the default route]
     #[arg(long, value_name = "IP", help_heading = "Listeners")]
     pub(super) advertise_address: Option<IpAddr>,
-    /// Range of the cluster IPs of Services, or two of different families, comma separated; the Service default/kubernetes gets the first address of the first one
+    /// Range of the cluster IPs of Services, or two of different families, comma separated; the Service default/kubernetes gets the first address of the first
+    /// one
     #[arg(long, default_value = "10.0.0.0/24", value_name = "CIDR[,CIDR]", help_heading = "Listeners")]
     pub(super) service_cluster_ip_range: String,
     /// Range of the node ports of Services, first and last one
@@ -349,15 +386,19 @@ pub(super) struct ServeArgs {
     /// Shortest duration of a watch without timeoutSeconds, in seconds; each gets a random duration from this to twice this
     #[arg(long, default_value_t = 1800, value_name = "SECONDS", help_heading = "Requests")]
     pub(super) min_request_timeout: u64,
-    /// How far memory may be behind etcd and still answer, when etcd does not answer or its changes come late: lists and GETs with a resourceVersion, and watches. Older: they
-    /// are handed on by a read replica, else refused (503). At least 5s [default: any age, as with kube-apiserver]
+    /// How far memory may be behind etcd and still answer, when etcd does not answer or its changes come late: lists and GETs with a resourceVersion, and
+    /// watches. Older: they are forwarded by a read replica, else refused (503). At least 5s [default: any age, as with kube-apiserver]
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) max_staleness: Option<Duration>,
-    /// Features to turn on or off, comma separated: ShardedListAndWatch=true|false (the parameter shardSelector; alpha, default false)
+    /// Features to turn on or off, comma separated, by kube-apiserver's names: ShardedListAndWatch=true|false (the parameter shardSelector; alpha, default
+    /// false), ConstrainedImpersonation=true|false (the constrained verbs of impersonation; beta, default true),
+    /// DRAResourceClaimGranularStatusAuthorization=true|false (rights to parts of a ResourceClaim's status; beta, default true),
+    /// AllowUnsafeMalformedObjectDeletion=true|false (the parameter ignoreStoreReadErrorWithClusterBreakingPotential; alpha; by default it counts only for
+    /// objects that cannot be read). Of the other gates of 1.36 only the default value is taken
     #[arg(long, value_delimiter = ',', value_name = "NAME=true|false,...", help_heading = "Requests")]
     pub(super) feature_gates: Vec<String>,
-    /// Serve the page at /watchcache/, which shows this server from inside, and its API under /watchcache/api/v1/, to administrators, to the group system:monitoring and to
-    /// whom a role names these paths
+    /// Serve the page at /watchcache/, which shows this server from inside, and its API under /watchcache/api/v1/, to administrators, to the group
+    /// system:monitoring and to whom a role names these paths
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Requests")]
     pub(super) page: bool,
     /// Longest duration of a request that is not a watch (Go duration: 60s, 1m30s)
@@ -370,8 +411,8 @@ pub(super) struct ServeArgs {
     /// The same for writes
     #[arg(long, default_value_t = 200, value_name = "COUNT", help_heading = "Requests")]
     pub(super) max_mutating_requests_inflight: usize,
-    /// Most memory for open watches, all together, each counted as 10 KiB; above it, watches get 429. One user has at most seven times what is free, and those who have
-    /// more than a thousandth of all leave a quarter to the others. Exempt are system:masters; in bytes, or with Ki, Mi, Gi
+    /// Most memory for open watches, all together, each counted as 10 KiB; above it, watches get 429. One user has at most seven times what is free, and those
+    /// who have more than a thousandth of all leave a quarter to the others. Exempt are system:masters; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "4Gi", value_parser = bytes, value_name = "BYTES", help_heading = "Requests")]
     pub(super) watches_bytes_limit: u64,
     /// Longest time after SIGTERM until open requests and streams are cut (Go duration)
@@ -404,7 +445,8 @@ pub(super) struct ServeArgs {
     /// Also the most that an HTTP/1.1 connection buffers unsent; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "128Ki", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) max_header_bytes: u64,
-    /// Most memory for answers that clients have not read, all connections together; above it, a client gets no more before it reads; in bytes, or with Ki, Mi, Gi
+    /// Most memory for answers that clients have not read, all connections together; above it, a client gets no more before it reads; in bytes, or with Ki, Mi,
+    /// Gi
     #[arg(long, default_value = "512Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) unread_bytes_limit: u64,
     /// Most memory for bodies of open requests, all connections together; above it, requests get 429; in bytes, or with Ki, Mi, Gi
@@ -426,18 +468,20 @@ pub(super) struct ServeArgs {
     /// Most changes that may wait for the cacher of one resource; above it, the resource is loaded anew; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) cacher_inbox_bytes_limit: u64,
-    /// Most memory for compressed pieces of lists, which later lists of the same objects share; pieces that nobody asks for go after five to ten minutes; in bytes, or
-    /// with Ki, Mi, Gi; 0 = keep none
+    /// Most memory for compressed pieces of lists, which later lists of the same objects share; pieces that nobody asks for go after five to ten minutes; in
+    /// bytes, or with Ki, Mi, Gi; 0 = keep none
     #[arg(long, default_value = "128Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) compressed_lists_bytes_limit: u64,
-    /// Memory of the process (RSS) above which it does without what only saves time, in this order, until it is within: kept protobuf messages, compressed lists,
-    /// snapshots and indexes, three quarters of the history, nearly all of it; in bytes, or with Ki, Mi, Gi; 0 = no budget
+    /// Memory of the process (RSS) above which it does without what only saves time, in this order, until it is within: kept protobuf messages, compressed
+    /// lists, snapshots and indexes, three quarters of the history, nearly all of it; in bytes, or with Ki, Mi, Gi; 0 = no budget
     #[arg(long, default_value = "0", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) memory_budget: u64,
     /// Threads for the feed and the cachers, separate from those that serve requests; 0 = half of the cores, at least one
     #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
     pub(super) feed_threads: usize,
 
+    #[command(flatten)]
+    pub(super) plugins: PluginArgs,
     #[command(flatten)]
     pub(super) audit: AuditArgs,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use auth::access::settings::{Authorization, Mode, WebhookCall};
 use auth::authz::webhook::{Settings, Version};
 
-use super::args::ServeArgs;
+use super::{args::ServeArgs, gates::gates};
 
 /// How long a webhook that flags name may take for one answer; kube-apiserver's number.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,7 +39,9 @@ pub(super) fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
     }
     // Who is allowed everything should at least be known.
     let anonymous = args.anonymous_auth.unwrap_or(true) && !modes.contains(&Mode::AlwaysAllow);
-    Ok(Authorization { modes, file: args.authorization_config.clone(), anonymous, ends_watches: args.end_forbidden_watches })
+    let constrained_impersonation = gates(&args.feature_gates)?.constrained_impersonation;
+    let (file, ends_watches) = (args.authorization_config.clone(), args.end_forbidden_watches);
+    Ok(Authorization { modes, file, anonymous, ends_watches, constrained_impersonation })
 }
 
 fn has_webhook_flags(args: &ServeArgs) -> bool {
@@ -63,7 +65,8 @@ fn named(args: &ServeArgs) -> Result<Vec<Mode>, String> {
             _ => return Err(format!("--authorization-mode: authorization-mode {word:?} is not a valid mode")),
         };
         if modes.contains(&mode) {
-            return Err(format!("--authorization-mode: authorization-mode {word:?} has mode specified more than once"));
+            let all: Vec<String> = args.authorization_mode.iter().map(|word| go::quote::quoted(word)).collect();
+            return Err(format!("--authorization-mode: authorization-mode [{}] has mode specified more than once", all.join(" ")));
         }
         modes.push(mode);
     }

@@ -22,7 +22,10 @@ pub(super) fn completions(shell: Shell) -> String {
 pub(super) fn manual(page: Option<Page>) -> String {
     // The program's page names the commands that have pages.
     let hidden = |command: clap::Command| command.hide(true);
-    let mut program = Cli::command().disable_help_subcommand(true).mut_subcommand("completions", hidden).mut_subcommand("man", hidden);
+    let mut program = Cli::command().disable_help_subcommand(true);
+    for without_page in ["completions", "man", "kube-apiserver", "etcd", "setup-envtest"] {
+        program = program.mut_subcommand(without_page, hidden);
+    }
     program.build();
     let named = page.map(|page| match page {
         Page::Serve => "serve",

@@ -27,8 +27,8 @@ pub(super) struct PlainArgs {
     /// $ or : after it, as //example.com(:|$). Such pages may use the plain listener too [default: none]
     #[arg(long, value_delimiter = ',', value_name = "REGEXP,...", help_heading = "Listeners")]
     pub(super) cors_allowed_origins: Vec<String>,
-    /// File to write when the server is ready, whole: a line INSECURE_PORT=NUMBER and a line SECURE_PORT=NUMBER for each listener that is open. One of an earlier
-    /// start is removed first
+    /// File to write when the server is ready, whole: a line INSECURE_PORT=NUMBER and a line SECURE_PORT=NUMBER for each listener that is open. One of an
+    /// earlier start is removed first
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) port_file: Option<PathBuf>,
 }

@@ -14,7 +14,7 @@ pub(super) fn providers(args: &ServeArgs) -> Result<Providers, String> {
             Some(TokenWebhook { config_file, version, cache_ttl })
         }
     };
-    // Whoever is known here by a certificate would be nobody where his requests are handed on to.
+    // Whoever is known here by a certificate would be nobody where his requests are forwarded to.
     let has_no_certificates = args.source_kubeconfig().is_some();
     let cluster = args.host_kubeconfig("--authentication-kubeconfig", args.authentication_kubeconfig.as_ref()).map(|(flag, kubeconfig)| {
         HostCluster {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use clap::{Arg, Command, CommandFactory};
 
 use super::args::Cli;
+use super::{etcd_program, kube_apiserver};
 
 const HEAD: &str = "# Flags
 
@@ -37,6 +38,10 @@ fn tell(page: &mut String, command: &Command, before: &str) {
             headings.push(heading);
         }
     }
+    if let Some(rows) = of_another_program(command.get_name()) {
+        page.push_str(&rows);
+        return;
+    }
     for heading in headings {
         if let Some(heading) = heading {
             let _ = write!(page, "\n{level}# {heading}\n");
@@ -49,6 +54,21 @@ fn tell(page: &mut String, command: &Command, before: &str) {
     for below in command.get_subcommands() {
         tell(page, below, &name);
     }
+}
+
+/// The flags of a program that ours stands in for; none of a command of our own.
+fn of_another_program(name: &str) -> Option<String> {
+    let rows: Vec<(&str, &str, String)> = match name {
+        kube_apiserver::NAME => kube_apiserver::rows().collect(),
+        etcd_program::NAME => etcd_program::rows().collect(),
+        _ => return None,
+    };
+    let mut table = "\n| flag | default there | here |\n|---|---|---|\n".to_owned();
+    for (flag, default, meaning) in rows {
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        let _ = writeln!(table, "| `--{flag}` | {default} | {} |", escaped(&meaning));
+    }
+    Some(table)
 }
 
 fn row(argument: &Arg) -> String {

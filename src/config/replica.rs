@@ -30,15 +30,15 @@ pub(super) struct ReplicaArgs {
     /// resource a LIST of one object's metadata); comma separated. Without system:masters that user needs the right to list them
     #[arg(long, value_delimiter = ',', value_name = "GROUP,...", default_value = "system:masters", help_heading = "Read replica")]
     upstream_check_groups: Vec<String>,
-    /// Resources that are not kept in memory, comma separated: secrets, events, widgets.example.org. All requests for them are handed on
+    /// Resources that are not kept in memory, comma separated: secrets, events, widgets.example.org. All requests for them are forwarded
     #[arg(long, value_delimiter = ',', value_name = "RESOURCE,...", help_heading = "Read replica")]
     exclude_resources: Vec<String>,
-    /// Namespaces that are kept in memory, comma separated [default: all]. Requests for objects of others, and for those of all namespaces at once, are handed on. What is in no
-    /// namespace is kept, and so is all that the authenticators and authorizers need
+    /// Namespaces that are kept in memory, comma separated [default: all]. Requests for objects of others, and for those of all namespaces at once, are
+    /// forwarded. What is in no namespace is kept, and so is all that the authenticators and authorizers need
     #[arg(long, value_delimiter = ',', value_name = "NAMESPACE,...", help_heading = "Read replica")]
     include_namespaces: Vec<String>,
-    /// Name that several replicas on one etcd share: each tells the others, under /watchcache/replicas/NAME/ in etcd, how many watches it has, and one that has more than its
-    /// share ends some, so that their clients come again through the balancer. Its etcd user must be able to read and write there
+    /// Name that several replicas on one etcd share: each tells the others, under /watchcache/replicas/NAME/ in etcd, how many watches it has, and one that has
+    /// more than its share ends some, so that their clients come again through the balancer. Its etcd user must be able to read and write there
     #[arg(long, value_name = "NAME", help_heading = "Read replica")]
     replica_group: Option<String>,
 }
@@ -66,7 +66,7 @@ impl ReplicaArgs {
             (
                 "--proxy-client-cert-file",
                 self.proxy_client_cert_file.is_some(),
-                "what is handed on goes with the client's own token, or by --upstream-impersonate",
+                "what is forwarded goes with the client's own token, or by --upstream-impersonate",
             ),
             ("--include-namespaces", !self.include_namespaces.is_empty(), "a resource is followed in all namespaces"),
             ("--replica-group", self.replica_group.is_some(), "there is no etcd over which replicas could find each other"),
@@ -93,9 +93,9 @@ pub struct Replica {
     pub included: Option<(Vec<String>, Vec<String>)>,
     /// `--replica-group`: with whom watches are shared out.
     pub group: Option<String>,
-    /// The objects come from upstream itself, and what is handed on goes with the client's own token.
+    /// The objects come from upstream itself, and what is forwarded goes with the client's own token.
     pub is_source: bool,
-    /// Of a source: what is handed on goes as the client by impersonation instead.
+    /// Of a source: what is forwarded goes as the client by impersonation instead.
     pub impersonates: bool,
 }
 
@@ -151,7 +151,7 @@ impl Admits<'_> {
             (!has(Mode::Rbac) && !decides_elsewhere, "no RBAC in --authorization-mode: whoever has rights by roles is refused (403)"),
             (
                 self.is_secure && !has_proxy && !has_kubeconfig,
-                "neither --proxy-client-cert-file nor --upstream-kubeconfig: what is handed on is asked with the client's own token, so clients with certificates are nobody there (401 or 403)",
+                "neither --proxy-client-cert-file nor --upstream-kubeconfig: what is forwarded is asked with the client's own token, so clients with certificates are nobody there (401 or 403)",
             ),
         ];
         missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what.to_owned()).collect()
@@ -186,7 +186,7 @@ pub(super) fn replica(
     let modes = admits.modes;
     warnings.extend(admits.lockouts(proxy.is_some(), args.upstream_kubeconfig.is_some()));
     if allow_writes {
-        return Err("--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are handed on".to_owned());
+        return Err("--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are forwarded".to_owned());
     }
     if proxy.is_none() && args.upstream_kubeconfig.is_some() && modes.contains(&Mode::AlwaysAllow) {
         return Err("--authorization-mode=AlwaysAllow: with --upstream-kubeconfig every client might act as anybody".to_owned());

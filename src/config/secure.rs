@@ -16,6 +16,11 @@ pub(super) const AUTHORITY_FILE: &str = "ca.pem";
 const SERVER_FILE: &str = "server.pem";
 const ADMIN_FILE: &str = "admin.pem";
 
+/// The certificate and the key in `--cert-dir`; kube-apiserver's names.
+const CERT_DIR_FILES: [&str; 2] = ["apiserver.crt", "apiserver.key"];
+/// The names in that certificate; kube-apiserver's.
+const CERT_DIR_NAMES: [&str; 3] = ["kubernetes.default.svc", "kubernetes.default", "kubernetes"];
+
 /// What clients inside of a cluster call the server.
 const CLUSTER_NAMES: [&str; 4] = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
@@ -29,6 +34,8 @@ pub struct SecureListener {
     pub strict_transport: Option<HeaderValue>,
     /// What is made for an administrator; nothing without `--write-admin-kubeconfig`.
     pub admin: Option<Admin>,
+    /// The certificate that is made when there is none; nothing without `--cert-dir`.
+    pub self_signed: Option<SelfSigned>,
     /// The listener as other hosts see it, for the endpoints of the Service `default/kubernetes`.
     pub advertised: Advertise,
 }
@@ -50,6 +57,17 @@ pub struct Admin {
     pub names: Vec<String>,
     /// Where the kubeconfig leads.
     pub server: SocketAddr,
+}
+
+/// `--cert-dir`: a certificate of the server that is made once and kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelfSigned {
+    /// The certificate, and the authority that has signed it.
+    pub cert_file: PathBuf,
+    /// Its key.
+    pub key_file: PathBuf,
+    /// Names and addresses of the server, beside the one that it advertises.
+    pub names: Vec<String>,
 }
 
 /// The address at which other hosts find the TLS listener.
@@ -88,13 +106,15 @@ pub(super) fn check(
         (_, _) if args.write_admin_kubeconfig.is_some() && !args.etcd_servers.is_empty() => {
             Err("--write-admin-kubeconfig keeps its keys in the directory of the embedded store: give no --etcd-servers".to_owned())
         }
-        (_, None) if args.write_admin_kubeconfig.is_none() => {
-            Err("--secure-port needs --tls-cert-file and --tls-private-key-file, or --write-admin-kubeconfig".to_owned())
+        (_, None) if args.write_admin_kubeconfig.is_none() && args.cert_dir.is_none() => {
+            Err("--secure-port needs --tls-cert-file and --tls-private-key-file, --cert-dir or --write-admin-kubeconfig".to_owned())
         }
         (_, Some(_)) if !has_authenticator(auth, issuer) => Err(
             "--secure-port needs an authenticator: --client-ca-file, --token-auth-file, --write-admin-kubeconfig or --service-account-key-file".to_owned(),
         ),
         (Some(port), files) => {
+            let self_signed = args.cert_dir.as_deref().filter(|_| files.is_none()).map(|dir| self_signed(args, dir, service));
+            let files = files.or_else(|| self_signed.as_ref().map(|made| (made.cert_file.clone(), made.key_file.clone())));
             let makes_certificate = files.is_none();
             let made = || embedded(args).data_dir.join(SERVER_FILE);
             let (cert_file, key_file) = files.unwrap_or_else(|| (made(), made()));
@@ -112,6 +132,7 @@ pub(super) fn check(
                 },
                 strict_transport,
                 admin,
+                self_signed,
                 advertised,
             }))
         }
@@ -123,6 +144,14 @@ fn has_authenticator(auth: &authn::Config, issuer: &TokenIssuer) -> bool {
     let files = [&auth.client_ca_file, &auth.token_file, &auth.own_ca_file, &auth.proxy_ca_file];
     let has_account_keys = issuer.makes_key || auth.accounts.as_ref().is_some_and(|accounts| !accounts.key_files.is_empty());
     files.iter().any(|file| file.is_some()) || has_account_keys || auth.bootstrap_tokens || auth.asks_remote
+}
+
+/// The names are those that kube-apiserver puts into such a certificate.
+fn self_signed(args: &ServeArgs, dir: &Path, service: IpAddr) -> SelfSigned {
+    let [cert_file, key_file] = CERT_DIR_FILES.map(|name| dir.join(name));
+    let bound = if args.bind_address.is_unspecified() { "localhost".to_owned() } else { args.bind_address.to_string() };
+    let names = CERT_DIR_NAMES.into_iter().map(str::to_owned).chain([service.to_string(), bound]).collect();
+    SelfSigned { cert_file, key_file, names }
 }
 
 fn admin(args: &ServeArgs, port: u16, service: IpAddr, makes_certificate: bool, cert_file: &Path) -> Option<Admin> {
@@ -154,6 +183,7 @@ fn unused(args: &ServeArgs) -> Option<&'static str> {
     let given = [
         ("--strict-transport-security-directives", args.strict_transport_security_directives.iter().any(|directive| !directive.is_empty())),
         ("--advertise-address", args.advertise_address.is_some()),
+        ("--cert-dir", args.cert_dir.is_some()),
         ("--write-admin-kubeconfig", args.write_admin_kubeconfig.is_some()),
         ("--tls-sni-cert-key", !args.tls_sni_cert_key.is_empty()),
         ("--tls-session-ticket-key-file", !args.tls_session_ticket_key_file.is_empty()),

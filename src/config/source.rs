@@ -42,12 +42,13 @@ pub enum ConsistentReads {
 /// The flags as typed.
 #[derive(Args, Debug)]
 pub(super) struct SourceArgs {
-    /// Where the objects come from. `upstream`: from an API server, which this server lists and watches as its clients would; they come here with their own tokens, about which
-    /// upstream is asked, and what this server does not answer is handed on. Upstream is what --upstream-kubeconfig says, in a pod by default what its service account may reach
+    /// Where the objects come from. `upstream`: from an API server, which this server lists and watches as its clients would; they come here with their own
+    /// tokens, about which upstream is asked, and what this server does not answer is forwarded. Upstream is what --upstream-kubeconfig says, in a pod by
+    /// default what its service account may reach
     #[arg(long, value_enum, default_value_t = From::Etcd, value_name = "SOURCE", help_heading = "Upstream as the source")]
     pub(super) source: From,
-    /// Resources that are followed from the start, comma separated: pods, secrets, deployments.apps; `all` is all but secrets. What is not followed is handed on [default: each
-    /// resource is followed from when it is first asked for, but not secrets]
+    /// Resources that are followed from the start, comma separated: pods, secrets, deployments.apps; `all` is all but secrets. What is not followed is
+    /// forwarded [default: each resource is followed from when it is first asked for, but not secrets]
     #[arg(long, value_delimiter = ',', value_name = "RESOURCE,...", help_heading = "Upstream as the source")]
     resources: Vec<String>,
     /// How long a resource is not asked for until it is no longer followed, if --resources does not name it (Go duration); 0 = follow it for ever
@@ -57,11 +58,13 @@ pub(super) struct SourceArgs {
     /// memory as it is, with a warning
     #[arg(long, value_enum, default_value_t = ConsistentReads::Prove, value_name = "HOW", help_heading = "Upstream as the source")]
     consistent_reads: ConsistentReads,
-    /// Hand on what this server does not answer as the client by impersonation, with this server's own credentials, which must have the right to impersonate users, groups, uids
-    /// and userextras. Clients may then also come with certificates (--client-ca-file) and through a front proxy (--requestheader-...), which upstream does not see
+    /// Forward what this server does not answer as the client by impersonation, with this server's own credentials, which must have the right to impersonate
+    /// users, groups, uids and userextras. Clients may then also come with certificates (--client-ca-file) and through a front proxy (--requestheader-...),
+    /// which upstream does not see
     #[arg(long, help_heading = "Upstream as the source")]
     upstream_impersonate: bool,
-    /// How long what upstream has said last of a token, and of what its user may read, counts on while upstream does not answer (Go duration); 0 = nobody is let in then
+    /// How long what upstream has said last of a token, and of what its user may read, counts on while upstream does not answer (Go duration); 0 = nobody is
+    /// let in then
     #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "Upstream as the source")]
     decisions_while_away: Duration,
     /// Whether upstream answers: one judgement for all that is asked of it.
@@ -118,13 +121,13 @@ pub(super) fn source(args: &ServeArgs) -> Result<Option<(Source, Replica)>, Stri
             () => Ok(None),
         };
     };
-    let own_keys = "tokens and certificates are judged by upstream, to which they are handed on";
+    let own_keys = "tokens and certificates are judged by upstream, to which they are forwarded";
     let (impersonates, unseen) = (own.upstream_impersonate, "upstream would not see it: give --upstream-impersonate too");
     let unfit = [
         ("--etcd-servers", !args.etcd_servers.is_empty(), "the objects come from one of them"),
         ("--data-dir", args.data_dir.is_some(), "nothing is stored here"),
         ("--write-admin-kubeconfig", args.write_admin_kubeconfig.is_some(), "nothing is stored here"),
-        ("--allow-writes", args.allow_writes, "all writes are handed on"),
+        ("--allow-writes", args.allow_writes, "all writes are forwarded"),
         ("--kubeconfig", args.aggregated.kubeconfig.is_some(), "a server extends a cluster or is in front of it"),
         ("--authorization-mode", !args.authorization_mode.is_empty(), "upstream decides who may do what"),
         ("--authorization-config", args.authorization_config.is_some(), "upstream decides who may do what"),

@@ -44,7 +44,13 @@ pub struct StoreAlone {
     pub quota_bytes: u64,
     /// Period of unasked progress. Default 10 min, etcd's.
     pub progress_interval: Duration,
+    /// Whether a write is answered before it is on the disk.
+    pub unsynced: bool,
+    /// Flags of etcd that were given and change nothing.
+    pub ignored_flags: Vec<String>,
     pub log: Log,
+    /// What the operator should know, one line each.
+    pub warnings: Vec<String>,
 }
 
 pub(super) fn embedded(args: &ServeArgs) -> Embedded {
@@ -71,7 +77,10 @@ pub(super) fn check(args: StoreArgs) -> Result<StoreAlone, String> {
         auto_compaction_retention: args.auto_compaction_retention,
         quota_bytes: args.quota_backend_bytes,
         progress_interval: not_zero("--watch-progress-notify-interval", args.watch_progress_notify_interval)?,
+        unsynced: false,
+        ignored_flags: Vec::new(),
         log: log(&args.log)?,
+        warnings: Vec::new(),
     })
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use auth::providers::settings::{Oidc, TokenReviewVersion};
+use storage::write::MalformedDeletion;
 
 const LOCAL: &str = "--etcd-servers=http://127.0.0.1:2379";
 const REMOTE: &str = "--etcd-servers=https://a.example:2379,https://b.example:2379";
@@ -51,7 +52,10 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--etcd-prefix=/"], "--etcd-prefix: \"/\" names no prefix"),
         (&[REMOTE], "no listener is open: the plain one is off because etcd uses TLS; give --secure-port, or --insecure-port"),
         (&[LOCAL, "--insecure-port=0"], "no listener is open: give --insecure-port or --secure-port"),
-        (&[LOCAL, "--secure-port=6443"], "--secure-port needs --tls-cert-file and --tls-private-key-file, or --write-admin-kubeconfig"),
+        (
+            &[LOCAL, "--secure-port=6443"],
+            "--secure-port needs --tls-cert-file and --tls-private-key-file, --cert-dir or --write-admin-kubeconfig",
+        ),
         (&[LOCAL, "--tls-cert-file=c", "--tls-private-key-file=k"], "--tls-cert-file is given, but --secure-port is not"),
         (
             &[LOCAL, TLS[0], TLS[1], TLS[2]],
@@ -63,17 +67,25 @@ fn every_error_is_one_line_that_names_the_flag() {
             "--authorization-mode: authorization-mode Webhook's authorization config file not passed",
         ),
         (&[LOCAL, "--authorization-mode=ABC"], "--authorization-mode: authorization-mode \"ABC\" is not a valid mode"),
-        (&[LOCAL, "--authorization-mode=RBAC,RBAC"], "--authorization-mode: authorization-mode \"RBAC\" has mode specified more than once"),
+        (
+            &[LOCAL, "--authorization-mode=RBAC,RBAC"],
+            "--authorization-mode: authorization-mode [\"RBAC\" \"RBAC\"] has mode specified more than once",
+        ),
         (&[LOCAL, "--min-request-timeout=0"], "--min-request-timeout 0: must be from 1 to 2592000"),
         (&[LOCAL, "--request-timeout=0"], "--request-timeout: must be more than 0"),
         (
-            &[LOCAL, "--feature-gates=WatchList=true"],
-            "--feature-gates: unrecognized feature gate: WatchList; there is only ShardedListAndWatch",
+            &[LOCAL, "--feature-gates=WatchList=false"],
+            "--feature-gates: WatchList=false is not built; this server behaves as with WatchList=true",
         ),
-        (&[LOCAL, "--feature-gates=ShardedListAndWatch"], "--feature-gates: missing bool value for ShardedListAndWatch: true or false"),
+        (&[LOCAL, "--feature-gates=ShardedListAndWatch"], "--feature-gates: missing bool value for ShardedListAndWatch"),
         (
-            &[LOCAL, "--feature-gates=ShardedListAndWatch=1"],
-            "--feature-gates: invalid value of ShardedListAndWatch: \"1\" is not true or false",
+            &[LOCAL, "--feature-gates=ShardedListAndWatch=x"],
+            "--feature-gates: invalid value of ShardedListAndWatch=x, err: strconv.ParseBool: parsing \"x\": invalid syntax",
+        ),
+        (&[LOCAL, "--feature-gates=Nope=true"], "--feature-gates: unrecognized feature gate: Nope"),
+        (
+            &[LOCAL, "--feature-gates=APIServerTracing=false"],
+            "--feature-gates: cannot set feature gate APIServerTracing to false, feature is locked to true",
         ),
         (&[LOCAL, "--max-header-bytes=1"], "--max-header-bytes 1: must be from 8192 to 67108864"),
         (&[LOCAL, "--strict-transport-security-directives=max-age=1,,preload"], "empty value in strict-transport-security-directives"),
@@ -90,6 +102,11 @@ fn every_error_is_one_line_that_names_the_flag() {
             "--write-admin-kubeconfig keeps its keys in the directory of the embedded store: give no --etcd-servers",
         ),
         (&[LOCAL, "--tls-min-version=VersionTLS13"], "--tls-min-version is for the TLS listener: give --secure-port too"),
+        (&[LOCAL, "--enable-admission-plugins=Nobody"], "enable-admission-plugins plugin \"Nobody\" is unknown"),
+        (
+            &[LOCAL, "--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"],
+            "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
+        ),
         (&[LOCAL, "--tls-min-version=VersionTLS9"], "--tls-min-version: unknown tls version \"VersionTLS9\""),
         (
             &[LOCAL, "--tls-min-version=VersionTLS11"],
@@ -118,7 +135,7 @@ fn every_error_is_one_line_that_names_the_flag() {
         ),
         (
             &[LOCAL, UPSTREAM, PLAIN, "--allow-writes"],
-            "--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are handed on",
+            "--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are forwarded",
         ),
         (
             &[LOCAL, UPSTREAM, PLAIN, "--exclude-resources=secrets, roles.rbac.authorization.k8s.io"],
@@ -130,7 +147,7 @@ fn every_error_is_one_line_that_names_the_flag() {
         ),
         (
             &[LOCAL, UPSTREAM],
-            "no listener is open: the plain one is off because etcd is a cluster's, to whose kube-apiserver requests are handed on; give \
+            "no listener is open: the plain one is off because etcd is a cluster's, to whose kube-apiserver requests are forwarded; give \
              --secure-port, or --insecure-port",
         ),
         (&[LOCAL, UPSTREAM, PLAIN, "--exclude-resources=pods"], "--exclude-resources: pods cannot be left out, this server needs them"),
@@ -321,6 +338,15 @@ fn gates_are_off_until_they_are_named() {
     assert!(sharded(&[LOCAL, "--feature-gates=kube:ShardedListAndWatch=true"]));
     assert!(!sharded(&[LOCAL, "--feature-gates=ShardedListAndWatch=true,ShardedListAndWatch=false"]));
     assert!(!sharded(&[LOCAL, "--feature-gates="]));
+    assert!(sharded(&[LOCAL, "--feature-gates=ShardedListAndWatch=T,WatchList=true,DynamicResourceAllocation=1"]));
+    let constrained = |flags: &[&str]| serve(flags).expect("valid").authorization.constrained_impersonation;
+    assert!(constrained(&[LOCAL]) && !constrained(&[LOCAL, "--feature-gates=ConstrainedImpersonation=false"]));
+    let granular = |flags: &[&str]| serve(flags).expect("valid").gates.granular_claim_status;
+    assert!(granular(&[LOCAL]) && !granular(&[LOCAL, "--feature-gates=DRAResourceClaimGranularStatusAuthorization=false"]));
+    let malformed = |flags: &[&str]| serve(flags).expect("valid").gates.malformed_deletion;
+    assert_eq!(malformed(&[LOCAL]), MalformedDeletion::Lenient);
+    assert_eq!(malformed(&[LOCAL, "--feature-gates=AllowUnsafeMalformedObjectDeletion=true"]), MalformedDeletion::On);
+    assert_eq!(malformed(&[LOCAL, "--feature-gates=AllowUnsafeMalformedObjectDeletion=false"]), MalformedDeletion::Off);
 }
 
 #[test]
@@ -443,5 +469,19 @@ fn each_knob_is_reachable() {
     ] {
         let changed = format!("{:?}", serve(&[&base[..], &[flag]].concat()).expect(flag));
         assert_ne!(changed, plain, "{flag}");
+    }
+}
+
+#[test]
+fn pods_need_accounts_where_accounts_are_made() {
+    for (flags, want) in [
+        (&[LOCAL][..], true),
+        (&[LOCAL, "--controllers="], false),
+        (&[LOCAL, "--controllers=*,-serviceaccount"], false),
+        (&[LOCAL, "--controllers=", "--enable-admission-plugins=ServiceAccount"], true),
+        (&[LOCAL, "--disable-admission-plugins=ServiceAccount"], false),
+    ] {
+        let config = serve(flags).expect("valid");
+        assert_eq!(config.plugins.has(admission::plugins::Plugin::ServiceAccount), want, "{flags:?}");
     }
 }

@@ -23,7 +23,7 @@ use model::Object;
 use queue::{After, Queue};
 use registry::Resource;
 use retry::Reminder;
-use storage::write::{Part, failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
+use storage::write::{By, Part, failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
 
 /// How long objects that a webhook converts are deleted before other definitions have their turn.
 const CONVERTED_AT_ONCE: Duration = Duration::from_secs(10);
@@ -167,7 +167,8 @@ async fn delete_instances(controllers: &Controllers, group: &str, plural: &str) 
     };
     let known = resource.source().known();
     let options = DeleteOptions::default();
-    let deleted = controllers.writer.delete_each(&resource, known.snapshot.store.scan(b"", b""), &options, None);
+    let (by, mut warnings) = (By::default(), Vec::new());
+    let deleted = controllers.writer.delete_each(&resource, known.snapshot.store.scan(b"", b""), &options, &by, &mut warnings);
     // A webhook that does not answer holds up no other definition.
     let late = || WriteError::NotYet(format!("the objects of {plural}.{group} are not deleted yet"));
     if resource.shown.is_some() { timeout(CONVERTED_AT_ONCE, deleted).await.map_err(|_| late())? } else { deleted.await }

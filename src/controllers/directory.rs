@@ -1,5 +1,6 @@
-//! The definitions of a server that extends a cluster: files in a directory, which are written to the store as a client would write them, so that they pass the same validation
-//! (docs/decisions/0024). What is wrong is named, and the rest is served. Nothing is ever deleted: a definition that is in no file any more is not served, and its objects stay.
+//! The definitions of a server that extends a cluster: files in a directory, which are written to the store as a client would write them, so that they pass the
+//! same validation (docs/decisions/0024). What is wrong is named, and the rest is served. Nothing is ever deleted: a definition that is in no file any more is
+//! not served, and its objects stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,11 +16,10 @@ use tokio::time::sleep;
 
 use super::{Controllers, Extension};
 use cache::state::snapshot::Known;
-use catalogue::definition;
 use go::yaml::reader;
 use model::Object;
 use registry::Resource;
-use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, unapplied::Unapplied};
+use storage::write::{Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef};
 
 /// Between two looks at the directory.
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -128,12 +128,6 @@ pub fn all_of(texts: &BTreeMap<String, String>) -> Result<Vec<Value>, Vec<String
     if wrong.is_empty() { Ok(definitions.into_values().map(|(definition, _)| definition).collect()) } else { Err(wrong) }
 }
 
-/// Returns the names of the definitions whose rules in CEL nobody evaluates.
-pub fn with_rules<'a>(definitions: impl IntoIterator<Item = &'a Value>) -> Vec<&'a str> {
-    let having = definitions.into_iter().filter(|definition| definition::has_rules(definition));
-    having.filter_map(|definition| definition["metadata"]["name"].as_str()).collect()
-}
-
 fn digest(files: &Files) -> u64 {
     let mut hasher = DefaultHasher::new();
     files.hash(&mut hasher);
@@ -211,9 +205,6 @@ fn named(document: &Value) -> Result<String, String> {
 async fn follow(controllers: &Controllers, resource: &Arc<Resource>, desired: Desired) -> Result<Vec<String>, WriteError> {
     if resource.handle.published.wait_until(Known::is_ready, POLL_EVERY).await.is_err() {
         return Err(WriteError::NotYet("the stored definitions are not loaded yet".to_owned()));
-    }
-    if let Some(name) = with_rules(desired.definitions.values().map(|(definition, _)| definition)).first() {
-        controllers.writer.log_unapplied(Unapplied::definitions(), name);
     }
     let (mut wrong, mut written) = (desired.wrong, 0);
     for (name, (definition, file)) in &desired.definitions {

@@ -18,7 +18,7 @@ use super::{
 use model::Object;
 use registry::Resource;
 use retry::{Backoff, Reminder};
-use storage::write::failure::WriteError;
+use storage::write::failure::{ForbiddenCause, WriteError};
 
 /// Namespaces that are looked at at once.
 const WORKERS: usize = 16;
@@ -106,7 +106,11 @@ async fn look<W: Wanted>(
     }
     let done = match wanted.keep(controllers, &namespace).await {
         // The cache is behind, or the namespace is about to go.
-        Err(WriteError::AlreadyExists { .. } | WriteError::NotFound(_) | WriteError::Forbidden { cause: Some(_), .. }) => Ok(()),
+        Err(
+            WriteError::AlreadyExists { .. }
+            | WriteError::NotFound(_)
+            | WriteError::Forbidden { cause: Some(ForbiddenCause::Terminating(_)), .. },
+        ) => Ok(()),
         done => done,
     };
     (namespace, done)

@@ -1,7 +1,8 @@
 //! The garbage collector: what belongs to what is gone goes too, or is let go: kube-controller-manager's garbage-collector-controller.
 //!
-//! The objects are the cache's. Beside them there is an index of who names whom as its owner. An object is looked at when its owners change or one of them goes, when its
-//! deletion waits for its dependents, and after a failure; at rest nothing is done. What is done with it then is decided by `decide`, and done by `act`.
+//! The objects are the cache's. Beside them there is an index of who names whom as its owner. An object is looked at when its owners change or one of them
+//! goes, when its deletion waits for its dependents, and after a failure; at rest nothing is done. What is done with it then is decided by `decide`, and done
+//! by `act`.
 
 mod act;
 mod decide;
@@ -226,7 +227,7 @@ impl Collector<'_> {
 
     /// Has all objects looked at that name owners of this sort and may lack one of their owners.
     async fn review(&mut self, is_meant: impl Fn(&OwnerReference) -> bool) {
-        let all: Vec<(Slot, Arc<Object>)> = self.shared.index.lock().all().map(|(slot, object)| (slot, object.clone())).collect();
+        let all = self.shared.index.lock().objects();
         for some in all.chunks(CHANGES_AT_ONCE) {
             for (slot, object) in some {
                 let metadata = collected(object);

@@ -9,7 +9,7 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{
     Controllers, accounts, garbage,
     leadership::{self, Standing},
-    namespace_deletion, pods, root_ca,
+    namespace_deletion, pods, protection, quotas, root_ca,
     selection::{Controller, Selection},
     signer, time, tokens,
 };
@@ -78,6 +78,18 @@ fn begin(controllers: &Arc<Controllers>) -> JoinSet<()> {
     }
     if has(Controller::CsrCleaner) {
         running.spawn(time::requests::run(all()));
+    }
+    if has(Controller::ResourceQuota) {
+        running.spawn(quotas::run(all()));
+    }
+    if has(Controller::ClaimProtection) {
+        running.spawn(protection::claims(all()));
+    }
+    if has(Controller::VolumeProtection) {
+        running.spawn(protection::volumes(all()));
+    }
+    if has(Controller::AttributesClassProtection) {
+        running.spawn(protection::classes(all()));
     }
     if has(Controller::TokenCleaner) {
         running.spawn(time::bootstrap_tokens::run(all()));

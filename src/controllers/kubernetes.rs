@@ -35,6 +35,9 @@ struct Desired {
 
 pub(super) async fn run(controllers: &Controllers, unready: Unready) {
     let all = desired(&controllers.advertised);
+    if let Some(address) = controllers.advertised.address.filter(|address| !can_be_an_endpoint(*address)) {
+        tracing::info!(%address, "the Service default/kubernetes has no endpoints: they cannot have the advertised address");
+    }
     until_done(controllers, "the Service default/kubernetes and its endpoints", || keep(controllers, &all)).await;
     drop(unready);
     // A kube-apiserver that comes later keeps its own.
@@ -106,7 +109,7 @@ fn desired(advertised: &Advertised) -> Vec<Desired> {
         },
     });
     let mut all = vec![Desired { group: "", resource: "services", object: service, kept: false }];
-    let Some(address) = advertised.address else { return all };
+    let Some(address) = advertised.address.filter(|address| can_be_an_endpoint(*address)) else { return all };
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
     // The slice is not made from the Endpoints by a controller.
     let endpoints = json!({
@@ -122,6 +125,15 @@ fn desired(advertised: &Advertised) -> Vec<Desired> {
     all.push(Desired { group: "", resource: "endpoints", object: endpoints, kept: true });
     all.push(Desired { group: "discovery.k8s.io", resource: "endpointslices", object: slice, kept: true });
     all
+}
+
+/// Whether the validation of Endpoints allows this address. A server that is tried on one machine advertises loopback, which it does not.
+fn can_be_an_endpoint(address: IpAddr) -> bool {
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_link_local)
 }
 
 /// Whether an object says all that is wanted: the same labels and more, the same members.

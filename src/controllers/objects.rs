@@ -148,7 +148,7 @@ impl Controllers {
 
     /// Deletes an object; one that is gone, or another one now, is no error.
     pub(super) async fn delete(&self, place: &ObjectRef, options: &DeleteOptions) -> Result<(), WriteError> {
-        match self.writer.delete(place, options, None).await {
+        match self.writer.delete_by_server(place, options).await {
             Ok(_) | Err(WriteError::NotFound(_) | WriteError::Conflict { .. }) => Ok(()),
             Err(error) => Err(error),
         }

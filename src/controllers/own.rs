@@ -64,15 +64,15 @@ pub(super) async fn run(controllers: &Arc<Controllers>) {
         // The others are in them.
         until_done(controllers, "the default namespaces", || namespaces::make(controllers)).await;
         tokio::join!(
-            namespaces::run(controllers),
-            kubernetes::run(controllers, unready.clone()),
-            service_cidr::run(controllers, unready.clone()),
-            priority_classes::run(controllers, unready.clone()),
-            flow_control::run(controllers, unready.clone()),
-            api_services::run(controllers, unready),
-            authentication::run(controllers),
-            legacy_tokens::run(controllers),
-            identity::run(controllers),
+            Box::pin(namespaces::run(controllers)),
+            Box::pin(kubernetes::run(controllers, unready.clone())),
+            Box::pin(service_cidr::run(controllers, unready.clone())),
+            Box::pin(priority_classes::run(controllers, unready.clone())),
+            Box::pin(flow_control::run(controllers, unready.clone())),
+            Box::pin(api_services::run(controllers, unready)),
+            Box::pin(authentication::run(controllers)),
+            Box::pin(legacy_tokens::run(controllers)),
+            Box::pin(identity::run(controllers)),
         );
     };
     tokio::join!(make, ready_at_latest(controllers));

@@ -1,7 +1,8 @@
 //! Deletes Pods that no kubelet will end: kube-controller-manager's pod-garbage-collector-controller.
 //!
-//! Those of nodes that are gone, those that are being deleted and have no node or one that is out of service, and of finished ones the oldest beyond [`FINISHED_MAX`]. They
-//! are looked at every [`LOOK_EVERY`], as there, but only when a Pod or a node has changed or a node is waited for: at rest nothing is done.
+//! Those of nodes that are gone, those that are being deleted and have no node or one that is out of service, and of finished ones the oldest beyond
+//! [`FINISHED_MAX`]. They are looked at every [`LOOK_EVERY`], as there, but only when a Pod or a node has changed or a node is waited for: at rest nothing is
+//! done.
 
 use std::{
     collections::{HashMap, HashSet},

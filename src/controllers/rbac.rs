@@ -76,7 +76,7 @@ async fn ensure(controllers: &Controllers, desired: &Object) -> Result<bool, Wri
             };
             return Ok(controllers.writer.amend(&place, update).await?.is_some());
         }
-        Step::Recreate => drop(controllers.writer.delete(&place, &DeleteOptions::default(), None).await?),
+        Step::Recreate => drop(controllers.writer.delete_by_server(&place, &DeleteOptions::default()).await?),
     }
     controllers.create_as("", &resource, &desired.namespace, &desired.value).await
 }

@@ -1,5 +1,6 @@
-//! Replicas of one group share out their watches: each tells the others how many it has, under a key with a lease, and one that has more than its share moves some, whose clients come again
-//! through the balancer (docs/decisions/0023). Needs the right to write under `/watchcache/replicas/` in etcd, and nothing else of etcd.
+//! Replicas of one group share out their watches: each tells the others how many it has, under a key with a lease, and one that has more than its share moves
+//! some, whose clients come again through the balancer (docs/decisions/0023). Needs the right to write under `/watchcache/replicas/` in etcd, and nothing else
+//! of etcd.
 
 use std::sync::Arc;
 use std::time::Duration;

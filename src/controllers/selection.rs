@@ -23,6 +23,14 @@ pub enum Controller {
     CsrCleaner,
     /// Deletes bootstrap tokens that have expired.
     TokenCleaner,
+    /// Keeps the status of quotas.
+    ResourceQuota,
+    /// Lets go of claims that no Pod uses.
+    ClaimProtection,
+    /// Lets go of volumes that are not bound.
+    VolumeProtection,
+    /// Lets go of classes of attributes that nobody names.
+    AttributesClassProtection,
     /// Signs `kube-public/cluster-info` with the bootstrap tokens.
     BootstrapSigner,
 }
@@ -35,7 +43,7 @@ struct Known {
     by_default: bool,
 }
 
-const KNOWN: [Known; 10] = [
+const KNOWN: [Known; 14] = [
     Known { controller: Controller::Namespace, name: "namespace-controller", alias: "namespace", by_default: true },
     Known { controller: Controller::GarbageCollector, name: "garbage-collector-controller", alias: "garbagecollector", by_default: true },
     Known { controller: Controller::ServiceAccount, name: "serviceaccount-controller", alias: "serviceaccount", by_default: true },
@@ -64,6 +72,25 @@ const KNOWN: [Known; 10] = [
         alias: "csrcleaner",
         by_default: true,
     },
+    Known { controller: Controller::ResourceQuota, name: "resourcequota-controller", alias: "resourcequota", by_default: true },
+    Known {
+        controller: Controller::ClaimProtection,
+        name: "persistentvolumeclaim-protection-controller",
+        alias: "pvc-protection",
+        by_default: true,
+    },
+    Known {
+        controller: Controller::VolumeProtection,
+        name: "persistentvolume-protection-controller",
+        alias: "pv-protection",
+        by_default: true,
+    },
+    Known {
+        controller: Controller::AttributesClassProtection,
+        name: "volumeattributesclass-protection-controller",
+        alias: "volumeattributesclass-protection-controller",
+        by_default: true,
+    },
     Known { controller: Controller::TokenCleaner, name: "token-cleaner-controller", alias: "tokencleaner", by_default: false },
     Known { controller: Controller::BootstrapSigner, name: "bootstrap-signer-controller", alias: "bootstrapsigner", by_default: false },
 ];
@@ -76,8 +103,8 @@ const ALL: &str = "*";
 pub struct Selection(BTreeSet<Controller>);
 
 impl Selection {
-    /// Reads the list: `*` enables all that are on by default, a name that one, `-` before a name disables it; of two entries about one controller the first counts. An
-    /// empty list enables none.
+    /// Reads the list: `*` enables all that are on by default, a name that one, `-` before a name disables it; of two entries about one controller the first
+    /// counts. An empty list enables none.
     ///
     /// # Errors
     /// A name that is no controller's.
@@ -125,9 +152,9 @@ mod tests {
 
     #[test]
     fn a_list_means_what_it_means_to_kube_controller_manager() {
-        assert_eq!(names(&["*"]).map(|names| names.len()), Ok(8));
-        assert_eq!(names(&["*", "tokencleaner", "bootstrapsigner"]).map(|names| names.len()), Ok(10));
-        assert_eq!(names(&["*", "-namespace-controller", "-garbagecollector"]).map(|names| names.len()), Ok(6));
+        assert_eq!(names(&["*"]).map(|names| names.len()), Ok(12));
+        assert_eq!(names(&["*", "tokencleaner", "bootstrapsigner"]).map(|names| names.len()), Ok(14));
+        assert_eq!(names(&["*", "-namespace-controller", "-garbagecollector"]).map(|names| names.len()), Ok(10));
         assert_eq!(names(&["namespace"]), Ok(vec!["namespace-controller"]));
         assert_eq!(names(&["-namespace", "namespace-controller"]), Ok(vec![]), "the first counts");
         assert_eq!((names(&[]), names(&[""])), (Ok(vec![]), Ok(vec![])));

@@ -1,5 +1,6 @@
-//! Repairs the cluster IPs and node ports of Services, as kube-apiserver's two repair loops do: what was allocated and is not noted, what is noted for nobody, what is
-//! allocated twice. Here a Service and what it gets are written in one transaction: so there is something to repair only when somebody else has written, or an older release.
+//! Repairs the cluster IPs and node ports of Services, as kube-apiserver's two repair loops do: what was allocated and is not noted, what is noted for nobody,
+//! what is allocated twice. Here a Service and what it gets are written in one transaction: so there is something to repair only when somebody else has
+//! written, or an older release.
 
 mod addresses;
 mod ports;

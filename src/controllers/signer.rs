@@ -1,6 +1,7 @@
 //! Signs what machines learn of the cluster before they are part of it: kube-controller-manager's bootstrap-signer-controller.
 //!
-//! The ConfigMap `kube-public/cluster-info` has, beside a kubeconfig, a signature of it by each bootstrap token that may sign: who has the token knows that it is genuine.
+//! The ConfigMap `kube-public/cluster-info` has, beside a kubeconfig, a signature of it by each bootstrap token that may sign: who has the token knows that it
+//! is genuine.
 
 use std::{
     collections::BTreeMap,

@@ -88,7 +88,7 @@ async fn look(controllers: &Controllers, resource: &Arc<Resource>, rule: &Rule, 
 }
 
 /// A time that the API wrote.
-fn moment(text: &Value) -> Option<OffsetDateTime> {
+pub(super) fn moment(text: &Value) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(text.as_str()?, &Rfc3339).ok()
 }
 

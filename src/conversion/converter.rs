@@ -9,9 +9,13 @@ use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
 
+use ::webhook::Held;
+use go::envelope::kind_of;
+
 use super::{
+    growth::may_grow,
     metadata,
-    review::{ReviewVersion, kind_of},
+    review::ReviewVersion,
     webhook::{CALLS_AT_ONCE, Caller},
 };
 use catalogue::{DefinedConversion, Served};
@@ -109,8 +113,20 @@ impl Converter {
         for piece in pieces(objects) {
             calls.push(Box::pin(self.piece(piece)));
         }
-        let made: Vec<Vec<Arc<Object>>> = stream::iter(calls).buffered(CALLS_AT_ONCE).try_collect().await?;
-        Ok(made.into_iter().flatten().collect())
+        let stored = objects.iter().map(|object| object.tail_len()).sum();
+        let (mut made, mut bytes) = (Vec::with_capacity(objects.len()), 0_usize);
+        let mut calls = stream::iter(calls).buffered(CALLS_AT_ONCE);
+        while let Some(piece) = calls.try_next().await? {
+            bytes += piece.iter().map(|object| object.tail_len()).sum::<usize>();
+            if self.caller.is_some() && !may_grow(stored, bytes) {
+                let definition = &self.conversion.definition;
+                return Err(ConversionError::Failed(format!(
+                    "the conversion webhook of {definition} makes objects of {stored} bytes too large"
+                )));
+            }
+            made.extend(piece);
+        }
+        Ok(made)
     }
 
     /// Returns the tree of an object of the version that is shown, as it is to be stored.
@@ -146,7 +162,7 @@ impl Converter {
         let _waits = self.wait()?;
         let tree = tree.clone();
         let from = tree["apiVersion"].as_str().unwrap_or_default().to_owned();
-        let made = self.converted(&from, api_version, vec![tree]).await?;
+        let (made, _held) = self.converted(&from, api_version, vec![tree]).await?;
         made.into_iter().next().ok_or_else(|| ConversionError::miscounted(0, 1))
     }
 
@@ -165,7 +181,7 @@ impl Converter {
         for (from, places) in by_version {
             let read = || places.iter().map(|at| self.read(&objects[*at], from)).collect::<Result<Vec<_>, _>>();
             let bytes = places.iter().map(|at| objects[*at].tail_len()).sum();
-            let trees = self.converted(from, &self.shown_as, working(bytes, read)?).await?;
+            let (trees, _held) = self.converted(from, &self.shown_as, working(bytes, read)?).await?;
             working(bytes, || {
                 for (at, mut tree) in places.iter().zip(trees) {
                     self.prune(&mut tree, &self.shown_as);
@@ -223,8 +239,9 @@ impl Converter {
         }
     }
 
-    /// The trees in another version.
-    async fn converted(&self, from: &str, to: &str, trees: Vec<Value>) -> Result<Vec<Value>, ConversionError> {
+    /// The trees in another version, and what counts them.
+    async fn converted(&self, from: &str, to: &str, trees: Vec<Value>) -> Result<(Vec<Value>, Held), ConversionError> {
+        let mut held = Held::default();
         if self.conversion.schema(from).is_none() {
             return Err(ConversionError::Failed(format!("request to convert CR from an invalid group/version: {from}")));
         }
@@ -241,29 +258,30 @@ impl Converter {
                     tree["apiVersion"] = to.into();
                     tree
                 };
-                return Ok(trees.into_iter().map(relabelled).collect());
+                return Ok((trees.into_iter().map(relabelled).collect(), held));
             }
         };
         if trees.len() > 1 {
-            match self.asked(caller, from, to, &trees).await {
-                Ok(made) => return Ok(made),
+            match self.asked(caller, from, to, &trees, &mut held).await {
+                Ok(made) => return Ok((made, held)),
                 // Which object is it? kube-apiserver asks about each alone, and so a webhook may have learnt to answer.
                 Err(Failure::OfAnswer(..)) => {}
                 Err(Failure::OfCall(why)) => return Err(ConversionError::Failed(why)),
             }
         }
+        held = Held::default();
         let mut made = Vec::with_capacity(trees.len());
         for tree in &trees {
-            let one = self.asked(caller, from, to, std::slice::from_ref(tree)).await;
+            let one = self.asked(caller, from, to, std::slice::from_ref(tree), &mut held).await;
             made.extend(one.map_err(|(Failure::OfAnswer(_, why) | Failure::OfCall(why))| ConversionError::Failed(why))?);
         }
-        Ok(made)
+        Ok((made, held))
     }
 
     /// Asks the webhook once.
-    async fn asked(&self, caller: &Caller, from: &str, to: &str, trees: &[Value]) -> Result<Vec<Value>, Failure> {
+    async fn asked(&self, caller: &Caller, from: &str, to: &str, trees: &[Value], held: &mut Held) -> Result<Vec<Value>, Failure> {
         let began = Instant::now();
-        let answer = self.answer(caller, from, to, trees).await;
+        let answer = self.answer(caller, from, to, trees, held).await;
         let failure = answer.as_ref().err().map(|failure| match failure {
             Failure::OfCall(_) => ConversionFailure::Call,
             Failure::OfAnswer(why, _) => *why,
@@ -272,7 +290,7 @@ impl Converter {
         answer
     }
 
-    async fn answer(&self, caller: &Caller, from: &str, to: &str, trees: &[Value]) -> Result<Vec<Value>, Failure> {
+    async fn answer(&self, caller: &Caller, from: &str, to: &str, trees: &[Value], held: &mut Held) -> Result<Vec<Value>, Failure> {
         let of = kind_of(from, &self.kind);
         let Some(review) = ReviewVersion::first_of(&caller.webhook.reviews) else {
             return Err(Failure::OfCall("no supported conversion review versions".to_owned()));
@@ -281,7 +299,7 @@ impl Converter {
         let texts: Vec<Vec<u8>> = trees.iter().map(|tree| stored::render(true, tree)).collect();
         let request = review.request(&uid, to, texts.iter().map(Vec::as_slice));
         let failed = |why: &str| format!("conversion webhook for {of} failed: {why}");
-        let answer = caller.call(request).await.map_err(|why| Failure::OfCall(failed(&why)))?;
+        let answer = caller.call(&self.conversion.definition, request, held).await.map_err(|why| Failure::OfCall(failed(&why)))?;
         working(answer.len(), || {
             let objects =
                 review.objects(&uid, &answer).map_err(|why| Failure::OfAnswer(ConversionFailure::MalformedResponse, failed(&why)))?;

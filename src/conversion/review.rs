@@ -1,6 +1,9 @@
 //! ConversionReview: what a webhook is asked, and what is believed of its answer. Every text is kube-apiserver's.
 
-use go::{json, quote::quoted, yaml::reader};
+use go::{
+    envelope::{Envelope, kind_of},
+    quote::quoted,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -14,12 +17,6 @@ pub(crate) enum ReviewVersion {
 
 /// The group of ConversionReview.
 const GROUP: &str = "apiextensions.k8s.io";
-/// As a Go program calls the set of types that it knows.
-const SCHEME: &str = r#"in scheme "pkg/runtime/scheme.go:111""#;
-/// What Go reads kind and version into.
-const TYPE_META: &str =
-    r#"Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-
 impl ReviewVersion {
     /// Returns the first of these versions that is spoken here.
     pub(crate) fn first_of(reviews: &[String]) -> Option<Self> {
@@ -62,7 +59,7 @@ impl ReviewVersion {
     /// # Errors
     /// What is told after `conversion webhook for GROUP/VERSION, Kind=KIND failed: `.
     pub(crate) fn objects<'a>(self, uid: &str, answer: &'a [u8]) -> Result<Vec<&'a RawValue>, String> {
-        let review = self.read(answer)?;
+        let review: Review<'_> = Envelope { group: GROUP, kind: "ConversionReview", version: self.name() }.read(answer)?;
         if self == Self::V1 {
             let got = kind_of(&review.api_version, &review.kind);
             let wanted = kind_of(&format!("{GROUP}/v1"), "ConversionReview");
@@ -80,55 +77,6 @@ impl ReviewVersion {
         }
         Ok(response.converted_objects.unwrap_or_default())
     }
-
-    fn read(self, answer: &[u8]) -> Read<Review<'_>> {
-        const UNREAD: &str = "couldn't get version/kind; json parse error";
-        let wrong = |kind: &str| format!("{UNREAD}: json: cannot unmarshal {kind} into {TYPE_META}");
-        let begins = answer.iter().find(|byte| !byte.is_ascii_whitespace());
-        if begins != Some(&b'{') {
-            // What is no JSON is taken for YAML.
-            let document = reader::parse(answer).map_err(|why| format!("{UNREAD}: {why}"))?;
-            return if document.value.is_null() { Ok(Review::default()) } else { Err(wrong(json::kind(&document.value))) };
-        }
-        let unread = |error: serde_json::Error| match error.classify() {
-            serde_json::error::Category::Eof => format!("{UNREAD}: unexpected end of JSON input"),
-            _ => format!("{UNREAD}: {error}"),
-        };
-        let TypeMeta { api_version, kind } = serde_json::from_slice(answer).map_err(unread)?;
-        let own = format!("{GROUP}/{}", self.name());
-        let into = format!("({}.ConversionReview)", self.name());
-        match (&*api_version, &*kind) {
-            ("", _) | (_, "") => {}
-            (version, "ConversionReview") if version == own => {}
-            ("apiextensions.k8s.io/v1" | "apiextensions.k8s.io/v1beta1", "ConversionReview") => {
-                let other = api_version.rsplit('/').next().unwrap_or_default();
-                return Err(format!("converting ({other}.ConversionReview) to {into}: unknown conversion"));
-            }
-            ("v1", "Status") => return Err(format!("converting (v1.Status) to {into}: unknown conversion")),
-            (version, kind) => return Err(format!("no kind {} is registered for version {} {SCHEME}", quoted(kind), quoted(version))),
-        }
-        serde_json::from_slice(answer).map_err(|error| format!("the answer is no ConversionReview: {error}"))
-    }
-}
-
-type Read<T> = Result<T, String>;
-
-/// A group, version and kind as Go prints them.
-pub(crate) fn kind_of(api_version: &str, kind: &str) -> String {
-    let (group, version) = match api_version.split_once('/') {
-        // Go does not split what has more slashes.
-        Some((_, version)) if version.contains('/') => ("", ""),
-        Some(parts) => parts,
-        None => ("", api_version),
-    };
-    format!("{group}/{version}, Kind={kind}")
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct TypeMeta {
-    api_version: String,
-    kind: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -189,27 +137,8 @@ mod tests {
         check(&answer(json!({"uid": "u"})), "response.result.status was '', not 'Success'");
         check(&answer(Value::Null), "no response provided");
         check("{}", "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=");
-        check("{\"a\":", "couldn't get version/kind; json parse error: unexpected end of JSON input");
-        check("[]", &format!("couldn't get version/kind; json parse error: json: cannot unmarshal array into {TYPE_META}"));
-        check("<html>", &format!("couldn't get version/kind; json parse error: json: cannot unmarshal string into {TYPE_META}"));
-        check(r#"{"apiVersion":"v1","kind":"Status"}"#, "converting (v1.Status) to (v1.ConversionReview): unknown conversion");
-        check(
-            r#"{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview"}"#,
-            "converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion",
-        );
-        check(
-            r#"{"apiVersion":"x/v1","kind":"Y"}"#,
-            r#"no kind "Y" is registered for version "x/v1" in scheme "pkg/runtime/scheme.go:111""#,
-        );
         let old = ReviewVersion::V1beta1.objects("u", br#"{"response":{"uid":"w","result":{"status":"Success"}}}"#);
         assert!(old.is_ok_and(|objects| objects.is_empty()), "of old answers less is asked");
-    }
-
-    #[test]
-    fn kinds_are_printed_as_go_prints_them() {
-        assert_eq!(kind_of("ex.io/v1", "T"), "ex.io/v1, Kind=T");
-        assert_eq!((kind_of("v1", "T"), kind_of("", "")), ("/v1, Kind=T".to_owned(), "/, Kind=".to_owned()));
-        assert_eq!(kind_of("a/b/c", "T"), "/, Kind=T");
     }
 
     proptest! {

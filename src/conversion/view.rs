@@ -20,16 +20,16 @@ use std::{
 };
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use tokio::{
     select,
-    sync::{Notify, watch},
+    sync::watch,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
     converter::{BYTES_PER_CALL, ConversionError, Converter, OBJECTS_PER_CALL},
+    kept::{KeptVersions, Reading, Version},
     webhook::CALLS_AT_ONCE,
 };
 use cache::{
@@ -73,16 +73,10 @@ enum Standing {
 
 /// A version that is followed; when this is dropped, its cacher ends.
 pub struct View {
-    asked: Arc<Asked>,
+    asked: Arc<Version>,
     standing: watch::Receiver<Standing>,
     published: Arc<Published>,
     follower: JoinHandle<()>,
-}
-
-/// That somebody asks for a version, and when that was last.
-struct Asked {
-    begin: Notify,
-    last: Mutex<Instant>,
 }
 
 impl Drop for View {
@@ -99,8 +93,9 @@ impl View {
         source: Arc<Published>,
         converter: Arc<Converter>,
         (handle, inbox): (Handle, Inbox),
+        kept: Arc<KeptVersions>,
     ) -> Self {
-        let asked = Arc::new(Asked { begin: Notify::new(), last: Mutex::new(Instant::now()) });
+        let asked = kept.version();
         let (told, standing) = watch::channel(Standing::Asleep);
         let published = handle.published.clone();
         let follower = Follower {
@@ -109,6 +104,7 @@ impl View {
             handle,
             inbox,
             asked: asked.clone(),
+            kept,
             standing: told,
             seen: None,
             made: HashMap::new(),
@@ -119,15 +115,24 @@ impl View {
         Self { asked, standing, published, follower: runtime.spawn(follower.run()) }
     }
 
-    /// Has the version kept from now on. Waits until it can be served, or is known not to be, at most `limit`.
-    pub async fn awaken(&self, limit: Duration) {
+    /// Has the version kept from now on. Waits until it can be served, or is known not to be, at most `limit`. It stays until what this returns is dropped.
+    pub async fn awaken(&self, limit: Duration) -> Reading {
+        let reading = self.asked.read();
         self.want();
         if self.published.known().is_ready() {
-            return;
+            return reading;
         }
         let mut standing = self.standing.clone();
-        let done = standing.wait_for(|standing| matches!(standing, Standing::Live | Standing::Failing(_)));
-        let _ = timeout(limit, done).await;
+        let ready = async {
+            let is_failing = |standing: &Standing| matches!(standing, Standing::Failing(_));
+            let done = standing.wait_for(|standing| *standing == Standing::Live || is_failing(standing)).await;
+            // Its cacher has been fed, and may not have published yet.
+            if done.is_ok_and(|standing| !is_failing(&standing)) {
+                let _ = self.published.wait_until(Known::is_ready, limit).await;
+            }
+        };
+        let _ = timeout(limit, ready).await;
+        reading
     }
 
     /// Has the version kept from now on.
@@ -175,7 +180,8 @@ struct Follower {
     converter: Arc<Converter>,
     handle: Handle,
     inbox: Inbox,
-    asked: Arc<Asked>,
+    asked: Arc<Version>,
+    kept: Arc<KeptVersions>,
     standing: watch::Sender<Standing>,
     /// Up to which revision of which life of the resource the cacher was fed.
     seen: Option<(Epoch, Revision)>,
@@ -231,9 +237,15 @@ impl Follower {
                 self.let_go();
                 continue;
             }
-            let fed = self.inbox.fed().clone();
+            self.note();
+            let (fed, asked) = (self.inbox.fed().clone(), self.asked.clone());
             select! {
                 () = changed => {}
+                () = asked.evicted.notified() => {
+                    if self.inbox.watches() == 0 && !self.asked.is_wanted() {
+                        self.let_go();
+                    }
+                }
                 () = fed.asked() => {}
                 () = sleep(FOLLOW_EVERY), if !fed.is_awaited() => {}
                 _ = source.wait_until(|now| now.revision > known.revision, READY_LOOK), if fed.is_awaited() => {}
@@ -291,14 +303,21 @@ impl Follower {
         self.made.extend(kept.scan(b"", b"").map(|object| (Bytes::copy_from_slice(object.key()), object.clone())));
     }
 
+    /// Notes how much it holds.
+    fn note(&self) {
+        let snapshot = &self.inbox.known().snapshot;
+        self.kept.note(&self.asked, snapshot.store.bytes() + snapshot.ring.bytes(), self.inbox.watches() > 0);
+    }
+
     fn is_idle(&self) -> bool {
-        self.inbox.watches() == 0 && self.asked.last.lock().elapsed() > IDLE_MAX
+        self.inbox.watches() == 0 && !self.asked.is_wanted() && self.asked.last.lock().elapsed() > IDLE_MAX
     }
 
     /// Forgets everything until somebody asks again.
     fn let_go(&mut self) {
         self.void();
         self.made = HashMap::new();
+        self.kept.note(&self.asked, 0, false);
         let empty = Feed::Reset {
             epoch: self.next,
             revision: Revision::ZERO,
@@ -324,7 +343,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Hands on what the ring has from here on. What was converted before something fails has been handed on.
+    /// Forwards what the ring has from here on. What was converted before something fails has been forwarded.
     async fn events(&mut self, snapshot: &Snapshot, from: usize) -> Result<(), ConversionError> {
         let mut index = from;
         while index < snapshot.ring.len() {

@@ -26,8 +26,8 @@ pub(super) const BACKOFF_JITTER: f64 = -0.5;
 /// Largest message of a watch, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than one page of 10,000
 /// keys.
 const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
-/// Largest answer to a read or a write, in bytes: that of a page whose values turn out to be four times as large as those before. A larger page is refused before
-/// any of it is read, and asked for again in smaller ones.
+/// Largest answer to a read or a write, in bytes: that of a page whose values turn out to be four times as large as those before. A larger page is refused
+/// before any of it is read, and asked for again in smaller ones.
 const READ_BYTES_LIMIT: usize = 4 * PAGE_BYTES;
 /// What hyper, h2, rustls and Linux say of a connection that the peer closed, in small letters.
 const CLOSED: [&str; 4] = ["connection closed", "closed connection", "connection reset", "broken pipe"];

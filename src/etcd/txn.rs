@@ -38,7 +38,8 @@ impl From<&KeyWrite> for RequestOp {
 }
 
 impl Etcd {
-    /// Puts `value` if `key` was last written at `expected`; without one the key must not exist (to etcd, its revision is zero). `lease` 0 is none, and detaches any.
+    /// Puts `value` if `key` was last written at `expected`; without one the key must not exist (to etcd, its revision is zero). `lease` 0 is none, and
+    /// detaches any.
     ///
     /// # Errors
     /// See [`EtcdError`]. `Unavailable` and `Deadline` leave open whether it was written: this is never tried twice unless it was not sent.

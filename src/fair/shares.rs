@@ -27,7 +27,8 @@ struct Taken {
     askers: HashMap<Arc<str>, usize>,
 }
 
-/// What somebody leaves of all, besides a part of what is left. One who takes much may have many names: what is left then is for others than those who take much.
+/// What somebody leaves of all, besides a part of what is left. One who takes much may have many names: what is left then is for others than those who take
+/// much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
     /// For what is needed briefly.

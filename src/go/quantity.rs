@@ -8,6 +8,8 @@ const SUFFIX: &str = "unable to parse quantity's suffix";
 const DIGITS_KEPT: usize = 18;
 /// Digits that are computed with; a longer number stays as it was sent.
 const DIGITS_MAX: usize = 36;
+/// Digits after the point that count when amounts are compared.
+const PLACES_MAX: usize = 18;
 /// Smaller parts are rounded up: 10^-9.
 const NANO: i32 = -9;
 /// 10^-3.
@@ -16,8 +18,8 @@ const MILLI: i32 = -3;
 const BINARY_MAX: u128 = (1 << 63) - 1;
 
 /// How a number is written after its digits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
     DecimalSi,
     DecimalExponent,
     BinarySi,
@@ -98,6 +100,32 @@ pub fn approximate(text: &str) -> Option<f64> {
     })
 }
 
+/// The amount in billionths, rounded away from zero, as Go keeps it; the largest number of 128 bits when it is larger. `None` when the text is no quantity.
+#[must_use]
+pub fn nanos(text: &str) -> Option<i128> {
+    let Some(parts) = Parts::of(text.trim()).ok().filter(|_| !text.trim().is_empty())? else { return Some(0) };
+    let (exponent, format) = suffix(parts.suffix)?;
+    let magnitude = parts.magnitude_in_nanos(exponent, format);
+    Some(if parts.negative { -magnitude } else { magnitude })
+}
+
+/// Returns the text of an amount in billionths, with suffixes of the kind that the quantity `like` has.
+#[must_use]
+pub fn of_nanos(nanos: i128, like: &str) -> String {
+    let format = Parts::of(like).ok().flatten().and_then(|parts| suffix(parts.suffix)).map_or(Format::DecimalSi, |(_, format)| format);
+    let mantissa = nanos.unsigned_abs();
+    if mantissa == 0 {
+        return "0".to_owned();
+    }
+    let text = match (format, whole(mantissa, NANO)) {
+        (Format::BinarySi, Some(whole @ 1024..)) => binary(whole),
+        (Format::BinarySi, _) => decimal(mantissa, NANO, Format::DecimalSi),
+        (format, _) => decimal(mantissa, NANO, format),
+    };
+    let text = text.unwrap_or_else(|| mantissa.to_string());
+    if nanos < 0 { format!("-{text}") } else { text }
+}
+
 /// Whether `text` is [`canonical`] at a glance, as most are: up to three digits, and a suffix that is not an exponent.
 #[must_use]
 pub fn is_plainly_canonical(text: &[u8]) -> bool {
@@ -110,16 +138,16 @@ pub fn is_plainly_canonical(text: &[u8]) -> bool {
 }
 
 /// A quantity taken apart: leading zeros are gone.
-struct Parts<'a> {
-    negative: bool,
-    whole: &'a str,
-    fraction: &'a str,
-    suffix: &'a str,
+pub(crate) struct Parts<'a> {
+    pub(crate) negative: bool,
+    pub(crate) whole: &'a str,
+    pub(crate) fraction: &'a str,
+    pub(crate) suffix: &'a str,
 }
 
 impl<'a> Parts<'a> {
     /// None for zeros alone.
-    fn of(text: &'a str) -> Result<Option<Self>, &'static str> {
+    pub(crate) fn of(text: &'a str) -> Result<Option<Self>, &'static str> {
         let digits = |text: &'a str| text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
         let rest = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start_matches('0');
         if rest.is_empty() {
@@ -150,6 +178,32 @@ impl<'a> Parts<'a> {
         let scale = exponent.saturating_sub(places);
         let shifted = format!("{}{}", if self.whole.is_empty() { "0" } else { self.whole }, self.fraction);
         scale >= NANO && scale % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0')
+    }
+
+    /// The amount in billionths without its sign.
+    fn magnitude_in_nanos(&self, exponent: i32, format: Format) -> i128 {
+        let digits = self.whole.bytes().chain(self.fraction.bytes());
+        let (mut ten, binary) = match format {
+            Format::BinarySi => (0, u32::try_from(exponent).unwrap_or(0)),
+            _ => (i64::from(exponent), 0),
+        };
+        let places = self.fraction.len().min(PLACES_MAX);
+        let kept = self.whole.len() + places;
+        let rest_is_more = self.fraction.bytes().skip(places).any(|digit| digit != b'0');
+        let mantissa = digits.take(kept).try_fold(0u128, |all, digit| all.checked_mul(10)?.checked_add(u128::from(digit - b'0')));
+        let Some(mantissa) = mantissa else { return i128::MAX };
+        ten -= i64::try_from(places).unwrap_or(i64::MAX) + i64::from(NANO);
+        let magnitude = mantissa.checked_shl(binary).filter(|shifted| shifted >> binary == mantissa).and_then(|mantissa| {
+            let unit = u32::try_from(ten.unsigned_abs()).ok().and_then(|places| 10u128.checked_pow(places));
+            match (mantissa, unit) {
+                (0, _) => Some(0),
+                (_, Some(unit)) if ten >= 0 => mantissa.checked_mul(unit),
+                (_, None) if ten >= 0 => None,
+                (_, unit) => Some(unit.map_or(1, |unit| mantissa.div_ceil(unit))),
+            }
+        });
+        let magnitude = magnitude.map_or(i128::MAX, |magnitude| i128::try_from(magnitude).unwrap_or(i128::MAX));
+        if rest_is_more && magnitude == 0 { 1 } else { magnitude }
     }
 
     /// None when the number is too long to compute with, or has no suffix that says it.
@@ -186,7 +240,7 @@ fn rounded_up(mantissa: u128, ten: i32, smallest: i32) -> (u128, i32) {
 }
 
 /// The value, when it is a whole number.
-fn whole(mantissa: u128, ten: i32) -> Option<u128> {
+pub(crate) fn whole(mantissa: u128, ten: i32) -> Option<u128> {
     let unit = 10u128.checked_pow(ten.unsigned_abs())?;
     if ten >= 0 { mantissa.checked_mul(unit) } else { mantissa.is_multiple_of(unit).then(|| mantissa / unit) }
 }
@@ -195,7 +249,7 @@ fn above(mantissa: u128, ten: i32, limit: u128) -> bool {
     10u128.checked_pow(ten.unsigned_abs()).is_some_and(|unit| mantissa / unit >= limit)
 }
 
-fn binary(mut value: u128) -> Option<String> {
+pub(crate) fn binary(mut value: u128) -> Option<String> {
     let mut suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
     let mut suffix = suffixes.next()?;
     while value.is_multiple_of(1024) && value > 0 {
@@ -205,7 +259,7 @@ fn binary(mut value: u128) -> Option<String> {
     Some(format!("{value}{suffix}"))
 }
 
-fn decimal(mut mantissa: u128, mut ten: i32, format: Format) -> Option<String> {
+pub(crate) fn decimal(mut mantissa: u128, mut ten: i32, format: Format) -> Option<String> {
     while mantissa.is_multiple_of(10) {
         mantissa /= 10;
         ten = ten.checked_add(1)?;
@@ -226,7 +280,7 @@ const DECIMAL: &[(&str, i32)] = &[("n", -9), ("u", -6), ("m", -3), ("", 0), ("k"
 const BINARY: &[(&str, i32)] = &[("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
 /// The exponent (of ten, or of two) that a suffix means.
-fn suffix(text: &str) -> Option<(i32, Format)> {
+pub(crate) fn suffix(text: &str) -> Option<(i32, Format)> {
     let known = |table: &[(&str, i32)]| table.iter().find(|(suffix, _)| *suffix == text).map(|(_, exponent)| *exponent);
     let decimal = known(DECIMAL).map(|exponent| (exponent, Format::DecimalSi));
     let binary = || known(BINARY).map(|exponent| (exponent, Format::BinarySi));
@@ -329,6 +383,35 @@ mod tests {
         for kept in ["1.500", "+5", "+1", "1e0", "1E3", "010", "5.", "1e-3"] {
             assert_eq!(whole_milli(kept), None, "{kept}");
         }
+    }
+
+    #[test]
+    fn amounts_are_counted_in_billionths() {
+        let one = 1_000_000_000;
+        for (text, want) in [
+            ("0", 0),
+            ("-0", 0),
+            ("m", 0),
+            ("1", one),
+            ("-1.5", -3 * one / 2),
+            ("1Ki", 1024 * one),
+            ("0.5Ki", 512 * one),
+            ("1e3", 1000 * one),
+            ("1n", 1),
+            ("0.1n", 1),
+            ("-0.1n", -1),
+            ("1e-100", 1),
+            ("7Ei", 7 * (1 << 60) * one),
+            ("0.00000000000000000000000000000000000000000000000001", 1),
+            ("1e300", i128::MAX),
+            ("0e300", 0),
+        ] {
+            assert_eq!(nanos(text), Some(want), "{text}");
+        }
+        assert_eq!(["", "x", "1Zi", "1e"].map(nanos), [None; 4]);
+        let texts = [(1536 << 20, "1Gi"), (1500, "1"), (1500, "1e3"), (1500, "100m")].map(|(whole, like)| of_nanos(whole * one, like));
+        assert_eq!(texts, ["1536Mi", "1500", "1500", "1500"]);
+        assert_eq!((of_nanos(one / 2, "1Gi"), of_nanos(-2000 * one, "1")), ("500m".to_owned(), "-2k".to_owned()));
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! The syntax of Go's regular expressions, in which a schema writes a `pattern`: whether one can be compiled, and in Go's words why not; and the same in the syntax of
-//! the crate `regex` (`print`).
+//! The syntax of Go's regular expressions, in which a schema writes a `pattern`: whether one can be compiled, and in Go's words why not; and programs that
+//! match texts.
 //!
-//! Follows `regexp/syntax` of Go 1.26 step by step, for its errors show what it had read. Its limits of depth and size are not kept.
+//! Follows `regexp/syntax` of Go 1.26 step by step, for its errors show what it had read. Limits of depth and size are those of `Program::compile`.
 
-mod print;
+mod classes;
+mod parts;
+mod program;
 
-pub use print::{Printed, to_rust};
+pub use program::{COMPILED_BYTES_MAX, PATTERNS_BYTES_MAX, Program, TooManySteps};
 
 /// More copies than this of one part, all repetitions around it together, are refused.
 const COPIES_MAX: u32 = 1_000;
@@ -196,7 +198,7 @@ impl<'p> Parser<'p> {
 }
 
 /// The counts of a repetition, `{1,3}`; what is too large for it is above `COPIES_MAX` all the same.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Counts {
     least: u32,
     /// None: no end.

@@ -4,6 +4,8 @@ use crate::quote::quoted_byte;
 
 /// The error of a text that ends too early.
 pub const END: &str = "unexpected end of JSON input";
+/// Arrays and objects inside each other that Go's `encoding/json` reads.
+const DEPTH_MAX: usize = 10_000;
 /// What Go reads for a byte that is no UTF-8 and for half of a surrogate pair.
 const REPLACEMENT: char = '\u{fffd}';
 
@@ -176,6 +178,83 @@ impl<'a> Scanner<'a> {
             self.at += 1;
         }
         Ok(number)
+    }
+
+    /// Skips one whole value, and returns where it starts and ends. What is inside of it may be too deep to call for.
+    ///
+    /// # Errors
+    /// Go's message for the first byte that does not fit.
+    pub fn value(&mut self) -> Result<(usize, usize), String> {
+        let mut open = Vec::new();
+        self.token()?;
+        let start = self.at;
+        loop {
+            match self.token()? {
+                bracket @ (b'{' | b'[') => {
+                    if open.len() == DEPTH_MAX {
+                        return Err(self.unexpected("exceeded max depth"));
+                    }
+                    open.push(bracket);
+                    self.skip();
+                    let is_empty = matches!((bracket, self.token()?), (b'{', b'}') | (b'[', b']'));
+                    if !is_empty {
+                        if bracket == b'{' {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                b'"' => drop(self.string()?),
+                b't' => self.literal("true")?,
+                b'f' => self.literal("false")?,
+                b'n' => self.literal("null")?,
+                b'-' | b'0'..=b'9' => drop(self.number()?),
+                _ => return Err(self.unexpected("looking for beginning of value")),
+            }
+            if self.ascend(&mut open)? {
+                return Ok((start, self.at));
+            }
+        }
+    }
+
+    /// After a value: closes what ends here, and goes on to the next value. True when nothing is left open.
+    fn ascend(&mut self, open: &mut Vec<u8>) -> Result<bool, String> {
+        while let Some(inside) = open.last() {
+            match (*inside, self.token()?) {
+                (b'{', b'}') | (b'[', b']') => {
+                    open.pop();
+                    self.skip();
+                }
+                (b'{', b',') => {
+                    self.skip();
+                    self.key()?;
+                    return Ok(false);
+                }
+                (b'[', b',') => {
+                    self.skip();
+                    return Ok(false);
+                }
+                (b'{', _) => return Err(self.unexpected("after object key:value pair")),
+                _ => return Err(self.unexpected("after array element")),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the name of a member with its colon.
+    ///
+    /// # Errors
+    /// There is none here.
+    pub fn key(&mut self) -> Result<String, String> {
+        if self.token()? != b'"' {
+            return Err(self.unexpected("looking for beginning of object key string"));
+        }
+        let key = self.string()?;
+        if self.token()? != b':' {
+            return Err(self.unexpected("after object key"));
+        }
+        self.skip();
+        Ok(key)
     }
 
     fn skip_space(&mut self) {

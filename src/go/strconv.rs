@@ -58,7 +58,7 @@ pub fn parse_float(text: &str) -> f32 {
 }
 
 /// Whether each `_` stands between digits, or between `0x` and a digit.
-fn underscores_fit(unsigned: &str, is_hex: bool) -> bool {
+pub(crate) fn underscores_fit(unsigned: &str, is_hex: bool) -> bool {
     let is_digit = |byte: &u8| if is_hex { byte.is_ascii_hexdigit() } else { byte.is_ascii_digit() };
     let bytes = unsigned.as_bytes();
     bytes.iter().enumerate().filter(|(_, byte)| **byte == b'_').all(|(at, _)| {

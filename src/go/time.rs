@@ -8,6 +8,9 @@ use super::{
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
+/// Without a zone.
+const LOCAL: &str = "2006-01-02T15:04:05";
+
 const DAY: i64 = 86_400;
 
 /// A `metav1.Time` in UTC with seconds; none for Go's zero time, which is written as null.
@@ -36,9 +39,20 @@ pub fn parse(text: &str) -> Result<(i64, i32), String> {
     if let Some(seconds) = plain(text.as_bytes()) {
         return Ok((seconds, 0));
     }
-    let (seconds, fraction) = Reader { text, rest: text, layout: SECONDS }.moment()?;
+    Reader { text, rest: text, layout: SECONDS }.moment().map(with_nanos)
+}
+
+/// The same of a time without a zone, which is one in UTC.
+///
+/// # Errors
+/// Go's text.
+pub fn parse_local(text: &str) -> Result<(i64, i32), String> {
+    Reader { text, rest: text, layout: LOCAL }.moment().map(with_nanos)
+}
+
+fn with_nanos((seconds, fraction): (i64, &str)) -> (i64, i32) {
     let digits = fraction.bytes().skip(1).chain(std::iter::repeat(b'0')).take(9);
-    Ok((seconds, digits.fold(0, |nanos, digit| nanos * 10 + i32::from(digit - b'0'))))
+    (seconds, digits.fold(0, |nanos, digit| nanos * 10 + i32::from(digit - b'0')))
 }
 
 /// The form that nearly every time has: `2006-01-02T15:04:05Z`.
@@ -140,6 +154,9 @@ impl<'a> Reader<'a> {
 
     /// Seconds east of UTC.
     fn offset(&mut self) -> Result<i64, String> {
+        if self.layout == LOCAL {
+            return Ok(0);
+        }
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(0);
@@ -221,6 +238,12 @@ mod tests {
             ("2020-02-01T20:00:00+25:00", ": time zone offset hour out of range".to_owned()),
         ] {
             assert_eq!(seconds(text), Err(format!("parsing time {text:?}{tail}")));
+        }
+        assert_eq!(parse_local("2020-01-02T03:04:05.5"), Ok((1_577_934_245, 500_000_000)));
+        for (text, tail) in
+            [("x", r#" as "2006-01-02T15:04:05": cannot parse "x" as "2006""#), ("2020-01-02T03:04:05z", r#": extra text: "z""#)]
+        {
+            assert_eq!(parse_local(text), Err(format!("parsing time {text:?}{tail}")));
         }
         let layout = r#" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "#;
         for (text, tail) in [

@@ -1,8 +1,8 @@
 //! Limits the frames that a client sends besides requests and bodies.
 //!
-//! Each SETTINGS or PING makes the server answer (7 us for 9 to 17 bytes), so a client that sends nothing else takes a core. A bucket of tokens bounds them: what
-//! a client has reason to send follows its requests and the bytes that it reads, and these fill the bucket. The pings of a WebSocket take from such a bucket,
-//! too, which only time fills.
+//! Each SETTINGS or PING makes the server answer (7 us for 9 to 17 bytes), so a client that sends nothing else takes a core. A bucket of tokens bounds them:
+//! what a client has reason to send follows its requests and the bytes that it reads, and these fill the bucket. The pings of a WebSocket take from such a
+//! bucket, too, which only time fills.
 
 use std::time::Duration;
 

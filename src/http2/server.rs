@@ -129,7 +129,8 @@ impl<T> Server<T> {
         }
     }
 
-    /// Takes bytes off what has come after the preface, until something has happened. `None`: nothing more is to be had of them. `age` is that of the connection.
+    /// Takes bytes off what has come after the preface, until something has happened. `None`: nothing more is to be had of them. `age` is that of the
+    /// connection.
     ///
     /// # Errors
     /// The client has broken a rule that ends its connection. It is to be told so: [`Server::fail`].
@@ -449,8 +450,8 @@ impl<T> Server<T> {
 
     /// The answer is written whole. What the caller kept of the stream.
     ///
-    /// What is still to come of the request is not wanted. A client that is told so at once (RFC 9113 §8.1) may take it for a failure of its request, as curl 7.88 does;
-    /// so it may send the rest of it, within the stream's window.
+    /// What is still to come of the request is not wanted. A client that is told so at once (RFC 9113 §8.1) may take it for a failure of its request, as curl
+    /// 7.88 does; so it may send the rest of it, within the stream's window.
     pub fn end(&mut self, stream: u32, out: &mut Vec<u8>) -> Option<T> {
         let found = self.find(stream)?;
         let is_open = self.streams[found].1.is_open;

@@ -1,5 +1,5 @@
-//! Blocks of headers that become no request: refused streams, streams that have ended, blocks that are too long or malformed, what comes after a goodbye. Each is work, and nobody who
-//! means it sends many.
+//! Blocks of headers that become no request: refused streams, streams that have ended, blocks that are too long or malformed, what comes after a goodbye. Each
+//! is work, and nobody who means it sends many.
 
 use crate::{Code, Fault};
 

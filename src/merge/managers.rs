@@ -49,12 +49,6 @@ impl Conflicts {
         }
         Self(conflicts)
     }
-
-    /// Returns the fields of all of them.
-    #[must_use]
-    pub fn to_set(&self) -> Set {
-        self.0.iter().map(|conflict| conflict.path.clone()).collect()
-    }
 }
 
 impl fmt::Display for Conflicts {

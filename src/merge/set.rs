@@ -1,4 +1,5 @@
-//! Sets of fields: a tree of path elements, each of which may be a member and may have children. Trees are shared, so a copy and what does not change cost nothing.
+//! Sets of fields: a tree of path elements, each of which may be a member and may have children. Trees are shared, so a copy and what does not change cost
+//! nothing.
 
 mod filter;
 mod named;
@@ -91,12 +92,6 @@ impl Set {
             [element] => self.node(element).is_some_and(|node| node.is_member),
             [element, rest @ ..] => self.node(element).is_some_and(|node| node.children.has(rest)),
         }
-    }
-
-    /// Returns what is below an element.
-    #[must_use]
-    pub fn with_prefix(&self, element: &PathElement) -> Self {
-        self.node(element).map_or_else(Self::new, |node| node.children.clone())
     }
 
     /// Returns whether there are no members.

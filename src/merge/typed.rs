@@ -1,5 +1,6 @@
 //! Values with their types: what is valid, which fields there are, and what two objects or an object and a set make together.
 
+mod atomics;
 mod compare;
 mod item;
 mod merge;
@@ -154,6 +155,12 @@ impl<'a> TypedValue<'a> {
     #[must_use]
     pub const fn parseable_type(&self) -> &ParseableType {
         &self.of
+    }
+
+    /// Returns the paths of the lists and maps in it that are replaced as a whole when it is merged.
+    #[must_use]
+    pub fn atomics(&self) -> Vec<String> {
+        atomics::atomics(&self.of.schema, self.of.type_ref, &self.value)
     }
 
     /// Checks the value.

@@ -43,6 +43,10 @@ pub enum FieldErrorKind {
     Duplicate,
     TooLong,
     TooMany,
+    TooFew,
+    TooShort,
+    NotFound,
+    Internal,
 }
 
 impl FieldErrorKind {
@@ -58,6 +62,10 @@ impl FieldErrorKind {
             Self::Duplicate => "FieldValueDuplicate",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
+            Self::TooFew => "FieldValueTooFew",
+            Self::TooShort => "FieldValueTooShort",
+            Self::NotFound => "FieldValueNotFound",
+            Self::Internal => "InternalError",
         }
     }
 }
@@ -83,6 +91,12 @@ impl FieldError {
     #[must_use]
     pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
         Self::new(field, FieldErrorKind::Invalid, with(&format!("Invalid value: {}", shown(value)), why))
+    }
+
+    /// The same of a text of a type of its own in Go, which is shown as JSON.
+    #[must_use]
+    pub fn invalid_json(field: impl Into<String>, text: &str, why: &str) -> Self {
+        Self::new(field, FieldErrorKind::Invalid, with(&format!("Invalid value: {}", shown_as_json(&text.into())), why))
     }
 
     /// The same of a value of another type than it must have.
@@ -127,11 +141,36 @@ impl FieldError {
         Self::new(field, FieldErrorKind::Duplicate, format!("Duplicate value: {}", shown(value)))
     }
 
+    /// The same of a text of a type of its own, which Go shows as JSON.
+    #[must_use]
+    pub fn duplicate_json(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(field, FieldErrorKind::Duplicate, format!("Duplicate value: {}", shown_as_json(value)))
+    }
+
     /// `Too long: may not be more than N bytes`.
     #[must_use]
     pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
         let bytes = if bytes_max == 1 { "byte" } else { "bytes" };
         Self::new(field, FieldErrorKind::TooLong, format!("Too long: may not be more than {bytes_max} {bytes}"))
+    }
+
+    /// `Not found: V`.
+    #[must_use]
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(field, FieldErrorKind::NotFound, format!("Not found: {}", shown(value)))
+    }
+
+    /// `Internal error: why`.
+    #[must_use]
+    pub fn internal(field: impl Into<String>, why: &str) -> Self {
+        Self::new(field, FieldErrorKind::Internal, with("Internal error", why))
+    }
+
+    /// `Too long: may not be more than N characters`.
+    #[must_use]
+    pub fn too_long_characters(field: impl Into<String>, max: usize) -> Self {
+        let characters = if max == 1 { "character" } else { "characters" };
+        Self::new(field, FieldErrorKind::TooLong, format!("Too long: may not be more than {max} {characters}"))
     }
 
     /// `Too long: value is too long`, of a limit below 0.
@@ -211,6 +250,9 @@ mod tests {
             FieldError::too_long("a", 1),
             FieldError::too_many("a", 2, 1),
             FieldError::too_many("a", 5, 3),
+            FieldError::not_found("a", &json!("b")),
+            FieldError::internal("a", "no"),
+            FieldError::too_long_characters("a", 2),
         ]
         .map(|e| format!("{}: {}", e.field, e.message));
         assert_eq!(
@@ -229,6 +271,9 @@ mod tests {
                 "a: Too long: may not be more than 1 byte",
                 "a: Too many: 2: must have at most 1 item",
                 "a: Too many: 5: must have at most 3 items",
+                r#"a: Not found: "b""#,
+                "a: Internal error: no",
+                "a: Too long: may not be more than 2 characters",
             ]
         );
     }

@@ -1,6 +1,7 @@
 //! The types that all other rooms share: revisions, keys, objects, changes, resources, selectors. No I/O, no clock, no tokio.
 
 mod by_resource;
+pub mod cel_words;
 mod change;
 mod filter;
 mod given_up;
@@ -17,6 +18,7 @@ pub mod shard;
 mod string_table;
 mod structural;
 mod text;
+mod webhook_place;
 
 pub use by_resource::ByResource;
 pub use change::{Batch, Change, Feed, KeyChange, Stored};
@@ -32,3 +34,4 @@ pub use resource::{FieldPath, Included, PrinterColumn, ResourceId, Shape, Storag
 pub use revision::{Epoch, Revision};
 pub use structural::{DEFAULTED_BYTES_MAX, Structural, Unread, tree_bytes};
 pub use text::Text;
+pub use webhook_place::WebhookPlace;

@@ -27,8 +27,8 @@ use append::append;
 ///
 /// Its managed fields are not in that allocation when they are long ([`ManagedFields`]): the *own tail* has an empty list in their place, and is JSON too.
 ///
-/// Of a custom resource whose defaults would make it much larger than what is stored, the own tail is what is stored, and its defaults are set each time that its tail is
-/// asked for ([`Object::condense`]): memory holds what etcd holds, whatever the schema makes of it.
+/// Of a custom resource whose defaults would make it much larger than what is stored, the own tail is what is stored, and its defaults are set each time that
+/// its tail is asked for ([`Object::condense`]): memory holds what etcd holds, whatever the schema makes of it.
 #[derive(Debug)]
 pub struct Object {
     /// The key, the own tail, the own parts of the managed fields, texts that stand in none of them; then the spans of labels (key, value) and of the values
@@ -172,8 +172,8 @@ impl Object {
         }
     }
 
-    /// The same object, whose tail is made of its own one by a schema each time that it is asked for, and then pruned by another one if there is. It is made once here: `None`
-    /// if that is not possible.
+    /// The same object, whose tail is made of its own one by a schema each time that it is asked for, and then pruned by another one if there is. It is made
+    /// once here: `None` if that is not possible.
     #[must_use]
     pub fn condense(self, schema: Arc<Structural>, pruned_by: Option<Arc<Structural>>) -> Option<Self> {
         let mut condensed = Condensed { schema, pruned_by, added: 0 };
@@ -212,8 +212,8 @@ impl Object {
         self.tail_len as usize + self.managed_fields.as_ref().map_or(0, |shared| shared.whole_len(self.own_managed_fields()))
     }
 
-    /// The tail with an empty list in the place of managed fields that are kept apart, and without the defaults of one that is condensed. For readers of the metadata, and of
-    /// built-in kinds.
+    /// The tail with an empty list in the place of managed fields that are kept apart, and without the defaults of one that is condensed. For readers of the
+    /// metadata, and of built-in kinds.
     #[must_use]
     pub fn own_tail(&self) -> &[u8] {
         &self.bytes[self.key_len as usize..][..self.tail_len as usize]

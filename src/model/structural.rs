@@ -184,8 +184,8 @@ impl Structural {
         Self { preserves: true, embedded: true, ..Self::default() }
     }
 
-    /// Whether every value that `writer`'s pruning and defaulting left is shown unchanged by this one's: another version of the same resource may then be made of
-    /// the stored bytes. Where that is not sure, it says no.
+    /// Whether every value that `writer`'s pruning and defaulting left is shown unchanged by this one's: another version of the same resource may then be made
+    /// of the stored bytes. Where that is not sure, it says no.
     #[must_use]
     pub fn keeps(&self, writer: &Self) -> bool {
         self == writer

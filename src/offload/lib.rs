@@ -1,15 +1,21 @@
 //! Work that takes a processor for long leaves the threads of requests, the feed and watches to others, a few pieces at a time.
 //!
-//! [`run_blocking`] is for work that must go on in its task, [`Offload`] for that of writes, in turns, and [`run_on_thread`] for what can be sent to a thread of its own.
+//! [`run_blocking`] is for work that must go on in its task, [`Offload`] for that of writes, in turns, and [`run_on_thread`] for what can be sent to a thread
+//! of its own.
 
-use std::{panic::resume_unwind, sync::LazyLock, thread::available_parallelism};
+use std::{
+    future::Future,
+    panic::resume_unwind,
+    sync::{Arc, LazyLock},
+    thread::available_parallelism,
+};
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::{block_in_place, spawn_blocking},
 };
 
-use fair::{Turn, Turns};
+use fair::{Turn, Turns, asked_by};
 use telemetry::contain;
 
 /// Bytes of JSON, YAML or protobuf from which on work is large. The worst bodies cost a microsecond for each byte (docs/performance.md): what is smaller
@@ -42,10 +48,27 @@ pub struct Offload {
     huge: Turns,
 }
 
-/// The admission of a request, until it is dropped.
-pub struct Admitted {
+/// The place of a request among those that are under way, until it is dropped.
+pub struct Admitted<'a> {
+    offload: &'a Offload,
+    is_large: bool,
+    bytes: usize,
+    held: Option<Place>,
+}
+
+struct Place {
     _huge: Option<Turn>,
     _request: Turn,
+}
+
+impl Admitted<'_> {
+    /// Waits for others with the place given back, and then for a place again.
+    pub async fn outside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.held = None;
+        let done = work.await;
+        self.held = Some(self.offload.place(self.is_large, self.bytes).await);
+        done
+    }
 }
 
 impl Default for Offload {
@@ -65,11 +88,16 @@ fn at_once() -> usize {
 
 impl Offload {
     /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
-    pub async fn admit(&self, is_large: bool, bytes: usize) -> Admitted {
+    pub async fn admit(&self, is_large: bool, bytes: usize) -> Admitted<'_> {
+        let held = Some(self.place(is_large, bytes).await);
+        Admitted { offload: self, is_large, bytes, held }
+    }
+
+    async fn place(&self, is_large: bool, bytes: usize) -> Place {
         // First this one: who waits for it takes no place of others.
         let huge = if bytes >= HUGE_BYTES { Some(self.huge.take().await) } else { None };
         let requests = if is_large || bytes >= LARGE_BYTES { &self.requests } else { &self.small };
-        Admitted { _huge: huge, _request: requests.take().await }
+        Place { _huge: huge, _request: requests.take().await }
     }
 
     /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
@@ -88,9 +116,27 @@ const LONG_AT_ONCE: usize = 4;
 
 static LONG: LazyLock<Turns> = LazyLock::new(|| Turns::new(LONG_AT_ONCE));
 
+/// What is made once for all who watch the same, and runs at the same time.
+const FOR_ALL_AT_ONCE: usize = 2;
+
+static FOR_ALL: LazyLock<Turns> = LazyLock::new(|| Turns::new(FOR_ALL_AT_ONCE));
+
 /// Runs `work` on a thread of its own, where it may take its time. Once begun it is not given up, whoever waits for it.
 pub async fn run_on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let turn = LONG.take().await;
+    on_thread(&LONG, work).await
+}
+
+/// Has `work` done on a thread of its own that nobody asks for alone: turns go round among the names of what it is for. Without a runtime it is done at once,
+/// for nothing else runs that could wait for it.
+pub fn begin_for(whose: Arc<str>, work: impl FnOnce() + Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(asked_by(whose, on_thread(&FOR_ALL, work)))),
+        Err(_) => work(),
+    }
+}
+
+async fn on_thread<T: Send + 'static>(turns: &Turns, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let turn = turns.take().await;
     let done = spawn_blocking(move || {
         let _turn = turn;
         contain(work)
@@ -100,10 +146,10 @@ pub async fn run_on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 
 
 /// Does work that takes long, so that others go on meanwhile.
 pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         // There is no other thread that could go on.
-        RuntimeFlavor::CurrentThread => work(),
-        _ => block_in_place(work),
+        Err(_) | Ok(RuntimeFlavor::CurrentThread) => work(),
+        Ok(_) => block_in_place(work),
     }
 }
 
@@ -133,6 +179,28 @@ mod tests {
         }
         assert_eq!(huge.len(), at_once() - 1);
         assert!(tokio::time::timeout(Duration::from_secs(120), offload.admit(true, HUGE_BYTES - 1)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_others_holds_no_place() {
+        let offload = Offload::default();
+        let mut first = offload.admit(true, HUGE_BYTES).await;
+        let mut others = Vec::new();
+        while let Ok(other) = tokio::time::timeout(Duration::from_millis(20), offload.admit(true, HUGE_BYTES)).await {
+            others.push(other);
+        }
+        drop(others);
+        let all = first.outside(async {
+            let mut all = Vec::new();
+            while let Ok(one) = tokio::time::timeout(Duration::from_millis(20), offload.admit(true, HUGE_BYTES)).await {
+                all.push(one);
+            }
+            all.len()
+        });
+        assert_eq!(all.await, at_once() - 1, "its place is free meanwhile");
+        assert!(first.held.is_some(), "and it has one again");
+        let cancelled = tokio::time::timeout(Duration::from_millis(20), first.outside(std::future::pending::<()>())).await;
+        assert!(cancelled.is_err() && first.held.is_none(), "who gives up while it waits holds nothing");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! The files of the page at `/watchcache/`, which shows a server from inside: as they lie in `files`, in the binary. There is no build step, and nothing of it asks any
-//! other server for anything.
+//! The files of the page at `/watchcache/`, which shows a server from inside: as they lie in `files`, in the binary. There is no build step, and nothing of it
+//! asks any other server for anything.
 
 use std::hash::{DefaultHasher, Hasher};
 

@@ -1,4 +1,4 @@
-//! Follows one resource: loads it, watches it, hands on what `machine` lets pass, and comes back after every failure, with client-go's pauses.
+//! Follows one resource: loads it, watches it, forwards what `machine` lets pass, and comes back after every failure, with client-go's pauses.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ const PROGRESS_AFTER: Duration = Duration::from_millis(50);
 const PROGRESS_WATCH_SECONDS: u64 = 3;
 /// How long memory is kept of a resource that upstream refuses: one that has just started refuses what it allows a moment later.
 const REFUSED_MAX: Duration = Duration::from_secs(60);
-/// How long a resource is handed on whose objects do not fit, until it is loaded again.
+/// How long a resource is forwarded whose objects do not fit, until it is loaded again.
 const TOO_LARGE_REST: Duration = Duration::from_secs(600);
 /// How long a read waits at most for the wish of a server that it be asked later.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);

@@ -1,7 +1,8 @@
-//! Whether upstream still has the history that memory goes on from. An etcd that was restored from a backup has another one, in which the same revisions are of other changes.
+//! Whether upstream still has the history that memory goes on from. An etcd that was restored from a backup has another one, in which the same revisions are of
+//! other changes.
 //!
-//! Before a watch goes on from K, upstream must say that it is at K at least: a LIST without a revision is consistent, so a server that is only late does not say less.
-//! After a watch that broke off, its state at K is compared as well: how many objects there were, and the one that was written last.
+//! Before a watch goes on from K, upstream must say that it is at K at least: a LIST without a revision is consistent, so a server that is only late does not
+//! say less. After a watch that broke off, its state at K is compared as well: how many objects there were, and the one that was written last.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Asks upstream, over a few HTTP/2 connections that all resources share, or over HTTP/1.1 if it speaks nothing else; reads an answer whole, or a watch's event by event.
+//! Asks upstream, over a few HTTP/2 connections that all resources share, or over HTTP/1.1 if it speaks nothing else; reads an answer whole, or a watch's event
+//! by event.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,11 @@
-//! What of upstream's events may be handed on, pure: whole revisions, in order, each once; how far everything is known; from where a broken watch goes on.
+//! What of upstream's events may be forwarded, pure: whole revisions, in order, each once; how far everything is known; from where a broken watch goes on.
 //!
 //! ```text
 //! Empty ──loaded──▶ Following ──what was told cannot be: Wrong──▶ loaded anew (next epoch)
 //! ```
-//! etcd may change several keys at one revision (a lease that runs out takes all its objects along), and upstream tells of them one by one. So what is told of a revision is gathered
-//! until something newer comes, or nothing more comes for a moment ([`Machine::hold`]). What comes late after all, or below a bookmark, cannot be shown any more: everything is loaded anew.
+//! etcd may change several keys at one revision (a lease that runs out takes all its objects along), and upstream tells of them one by one. So what is told of
+//! a revision is gathered until something newer comes, or nothing more comes for a moment ([`Machine::hold`]). What comes late after all, or below a bookmark,
+//! cannot be shown any more: everything is loaded anew.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(crate) enum Out {
     Known(Revision),
 }
 
-/// Why nothing more may be handed on.
+/// Why nothing more may be forwarded.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// Upstream is out of order.

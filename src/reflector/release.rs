@@ -1,8 +1,8 @@
-//! Of which releases upstream's API servers are. One of another release may show more of an object of the same revision, or less: what memory has of an older one that was
-//! upgraded would stay so, for no event tells of it, and who reads an object here and writes it back would lose what is missing.
+//! Of which releases upstream's API servers are. One of another release may show more of an object of the same revision, or less: what memory has of an older
+//! one that was upgraded would stay so, for no event tells of it, and who reads an object here and writes it back would lose what is missing.
 //!
-//! So whenever a watch goes on before another release than memory was shown by, or other releases are behind upstream's address than before, everything is listed
-//! and compared.
+//! So whenever a watch goes on before another release than memory was shown by, or other releases are behind upstream's address than before, everything is
+//! listed and compared.
 
 use std::time::Duration;
 

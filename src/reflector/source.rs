@@ -30,7 +30,8 @@ const RELEASE_LOOK: Duration = Duration::from_secs(5);
 /// Pages that are asked for at once: those of loads, and how far upstream is.
 const PAGES_AT_ONCE: usize = 32;
 
-/// Connections that files are reserved for: the watch of each resource that is followed, of as many as a cluster with hundreds of definitions has, and the pages.
+/// Connections that files are reserved for: the watch of each resource that is followed, of as many as a cluster with hundreds of definitions has, and the
+/// pages.
 pub const CONNECTIONS_RESERVED: usize = 1_024 + PAGES_AT_ONCE;
 
 /// See the file's header.
@@ -176,7 +177,8 @@ impl Source {
     }
 }
 
-/// Whether the head of an answer says that it is not what there is now: it has an age, or a cache on the way warns of it (RFC 7234 §5.5; `--consistent-reads=cached`).
+/// Whether the head of an answer says that it is not what there is now: it has an age, or a cache on the way warns of it (RFC 7234 §5.5;
+/// `--consistent-reads=cached`).
 pub(crate) fn may_be_old(headers: &HeaderMap) -> bool {
     headers.contains_key(AGE)
         || headers.get_all(WARNING).iter().any(|value| warnings(value.as_bytes()).any(|(code, agent)| warns(&code, &agent)))

@@ -45,8 +45,8 @@ impl Definitions {
         changed
     }
 
-    /// Reads what is not as it was in the snapshot before, of these keys if it is known which were written; the groups in which a definition was written, came or went. Takes some milliseconds for each MB
-    /// that was written. One that cannot be read is left out, and the log says so.
+    /// Reads what is not as it was in the snapshot before, of these keys if it is known which were written; the groups in which a definition was written, came
+    /// or went. Takes some milliseconds for each MB that was written. One that cannot be read is left out, and the log says so.
     pub(super) fn follow(&mut self, store: &Store, keys: Option<BTreeSet<Bytes>>) -> BTreeSet<String> {
         let mut changed = BTreeSet::new();
         let all = || self.known.keys().cloned().chain(store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect();

@@ -28,7 +28,7 @@ use cache::cacher::{Handle, cacher};
 use cache::source::{driver::Command, load::load};
 use catalogue::{Catalogue, ConversionWebhook, DefinedConversion, Offer, Origin, Served};
 use codec::Encoder;
-use conversion::{Backend, Caller, Converter, View};
+use conversion::{Caller, Converter, KeptVersions, View};
 use definitions::Definitions;
 use etcd::Etcd;
 use model::{ByResource, GivenUp, Included, ResourceId, Storage};
@@ -41,6 +41,7 @@ use cache::state::{ring::RingLimits, snapshot::Fed};
 #[cfg(any(test, feature = "testing"))]
 pub use resource::test_resource;
 pub use resource::{Resource, Shown};
+pub use services::resolver;
 
 /// Everything that is served at one moment.
 pub struct ServedResources {
@@ -147,7 +148,8 @@ pub struct Dependencies {
     pub serve_unknown_fields: bool,
     /// The namespaces of which namespaced resources are kept, and the stored resources that are kept of all even so; none: all.
     pub included: Option<(Vec<String>, Vec<String>)>,
-    /// Kubernetes' own groups are those of the cluster that this server extends: of them nothing is served, and of what is stored only the definitions are kept.
+    /// Kubernetes' own groups are those of the cluster that this server extends: of them nothing is served, and of what is stored only the definitions are
+    /// kept.
     pub extends: bool,
     pub metrics: Arc<Metrics>,
     /// What all keys begin with: `/registry/`.
@@ -163,6 +165,8 @@ pub struct Registry {
     offer: Offer,
     /// Who asks the webhook of a definition, by its name, while a version of it is served.
     callers: Mutex<HashMap<String, Weak<Caller>>>,
+    /// The versions that are made of stored ones.
+    kept: Arc<KeptVersions>,
 }
 
 impl Registry {
@@ -174,6 +178,7 @@ impl Registry {
             definitions: None,
         }));
         let definitions = Definitions::new(deps.metrics.definitions_read.clone());
+        let kept = KeptVersions::new(deps.given_up.clone());
         let mut registry = Self {
             deps,
             resources: resources.clone(),
@@ -181,6 +186,7 @@ impl Registry {
             definitions,
             offer: Offer::Reads,
             callers: Mutex::default(),
+            kept,
         };
         let storage = &Catalogue::definitions().storage;
         registry.keep(storage.id.clone(), storage.clone()).await;
@@ -366,7 +372,7 @@ impl Registry {
         let (cacher, mut handle, inbox) = cacher(conversion.shown.clone(), *limits, *groups, fed, given_up.clone(), metrics.clone());
         runtime.spawn(cacher.run());
         handle.included.clone_from(&source.included);
-        let view = View::follow(runtime, source.published.clone(), converter.clone(), (handle.clone(), inbox));
+        let view = View::follow(runtime, source.published.clone(), converter.clone(), (handle.clone(), inbox), self.kept.clone());
         Some((handle, Shown { converter, view, source: source.published.clone() }))
     }
 
@@ -382,8 +388,7 @@ impl Registry {
         if let Some(caller) = known {
             return caller;
         }
-        let (resources, prefix) = (Arc::downgrade(&self.resources), self.deps.prefix.clone());
-        let resolver = Arc::new(move |backend: &Backend<'_>| services::resolve(&resources, &prefix, backend));
+        let resolver = services::resolver(&self.resources, &self.deps.prefix);
         let caller = Arc::new(Caller::new(webhook.clone(), resolver, self.deps.metrics.clone()));
         callers.retain(|_, caller| caller.strong_count() > 0);
         callers.insert(definition.to_owned(), Arc::downgrade(&caller));

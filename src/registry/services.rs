@@ -10,15 +10,22 @@ use serde_json::Value;
 
 use super::{Resource, ServedResources};
 use codec::Encoder;
-use conversion::Backend;
 use go::quote::quoted;
 use model::Object;
+use webhook::{Backend, Resolver};
+
+/// Returns what finds Services in the cache; `prefix` is what all keys begin with.
+#[must_use]
+pub fn resolver(resources: &Arc<ArcSwap<ServedResources>>, prefix: &str) -> Arc<Resolver> {
+    let (resources, prefix) = (Arc::downgrade(resources), prefix.to_owned());
+    Arc::new(move |backend: &Backend<'_>| resolve(&resources, &prefix, backend))
+}
 
 /// Finds an address of a Service in the cache. `prefix`: what all keys begin with.
 ///
 /// # Errors
 /// There is no such Service or port, or nothing that could answer; a sentence in kube-apiserver's words where it has any.
-pub(super) fn resolve(resources: &Weak<ArcSwap<ServedResources>>, prefix: &str, backend: &Backend<'_>) -> Result<SocketAddr, String> {
+fn resolve(resources: &Weak<ArcSwap<ServedResources>>, prefix: &str, backend: &Backend<'_>) -> Result<SocketAddr, String> {
     let Some(resources) = resources.upgrade() else { return Err("the server is stopping".to_owned()) };
     let resources = resources.load();
     let Some(services) = resources.find("", "v1", "services") else {

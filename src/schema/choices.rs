@@ -32,11 +32,17 @@ impl Choices {
         Self { many: (values.len() >= MANY).then(|| Many { texts: texts(), numbers: numbers() }), values }
     }
 
+    /// Returns the bytes of the longest text.
+    pub(crate) fn longest_text(&self) -> usize {
+        self.values.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or_default()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether a value is one of them. As in Go a number is converted to the type of each of them: an integer to the text of the character that it numbers, too.
+    /// Whether a value is one of them. As in Go a number is converted to the type of each of them: an integer to the text of the character that it numbers,
+    /// too.
     pub(crate) fn have(&self, value: &Value) -> bool {
         match value {
             Value::Null => false,

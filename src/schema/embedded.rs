@@ -64,12 +64,6 @@ pub struct EmbeddedMut<'v> {
 }
 
 impl Schema {
-    /// Whether there may be objects inside of objects.
-    #[must_use]
-    pub fn has_embedded(&self) -> bool {
-        self.root.has.embedded
-    }
-
     /// Calls `with` for each object inside of an object; ends with its first error.
     ///
     /// # Errors
@@ -88,8 +82,8 @@ impl Schema {
 }
 
 impl Schema {
-    /// Calls `with` for each object inside of a default, which it may change; for a default inside of the metadata of such an object with an object around it. A default that
-    /// is not there any more then is none.
+    /// Calls `with` for each object inside of a default, which it may change; for a default inside of the metadata of such an object with an object around it.
+    /// A default that is not there any more then is none.
     pub fn each_embedded_in_defaults_mut(&mut self, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
         if self.root.has.embedded && self.root.has.defaults {
             walk_defaults(&mut self.root, with);
@@ -114,8 +108,11 @@ fn walk_defaults(node: &mut Node, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
     node.all_mut().into_iter().for_each(|node| walk_defaults(node, with));
 }
 
-/// The defaults of a property at this path in an object inside of another, and of what is below it.
+/// The defaults of a property at this path in an object inside of another, and of what is below it up to the next such object.
 fn walk_head_defaults(node: &mut Node, path: &mut Vec<Box<str>>, with: &mut dyn FnMut(EmbeddedMut<'_>)) {
+    if node.embedded {
+        return;
+    }
     node.default = node.default.take().and_then(|default| left_of(*default, path, with)).map(Box::new);
     for (name, property) in &mut node.properties {
         path.push(name.clone());
@@ -131,7 +128,7 @@ fn left_of(value: Value, path: &[Box<str>], with: &mut dyn FnMut(EmbeddedMut<'_>
     path.iter().try_fold(object, |mut object, name| object.as_object_mut()?.remove(&**name))
 }
 
-fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Embedded<'_>) -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Embedded<'_>) -> Result<(), E>) -> Result<(), E> {
     match value {
         Value::Object(members) => {
             if node.embedded {
@@ -159,7 +156,12 @@ fn walk<E>(node: &Node, value: &Value, path: &mut Path, with: &mut dyn FnMut(Emb
     Ok(())
 }
 
-fn walk_mut<E>(node: &Node, value: &mut Value, path: &mut Path, with: &mut dyn FnMut(EmbeddedMut<'_>) -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn walk_mut<E>(
+    node: &Node,
+    value: &mut Value,
+    path: &mut Path,
+    with: &mut dyn FnMut(EmbeddedMut<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     match value {
         Value::Object(members) => {
             if node.embedded {

@@ -11,11 +11,12 @@ use regex::Regex;
 
 /// A format that is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Format(fn(&str) -> bool);
+pub struct Format(fn(&str) -> bool);
 
 impl Format {
     /// Finds a format by its name, in which dashes do not count.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
         Some(Self(match &*name.replace('-', "") {
             "bsonobjectid" => |text| text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
             "uri" => |text| go::url::parse_request(text).is_ok(),
@@ -47,8 +48,9 @@ impl Format {
         }))
     }
 
-    /// Whether a text is of this format.
-    pub(crate) fn fits(self, text: &str) -> bool {
+    /// Returns whether a text is of this format.
+    #[must_use]
+    pub fn fits(self, text: &str) -> bool {
         (self.0)(text)
     }
 }

@@ -1,4 +1,5 @@
-//! The schemas of custom resources, as kube-apiserver holds them on every write: a structural schema is compiled once and then prunes, defaults and judges objects.
+//! The schemas of custom resources, as kube-apiserver holds them on every write: a structural schema is compiled once and then prunes, defaults and judges
+//! objects.
 //!
 //! ```text
 //! openAPIV3Schema (JSON) ─▶ node (compiled) ─▶ prune, nulls, embedded, defaults: what the decoder does to an object
@@ -11,15 +12,18 @@ mod choices;
 mod correlate;
 mod defaults;
 mod embedded;
-mod formats;
+pub mod field_path;
+pub mod formats;
 mod lists;
 mod node;
 mod numbers;
+mod part;
 mod pattern;
 mod problem;
 mod prune;
 mod rules;
 mod validate;
+mod view;
 
 use model::invalid::FieldError;
 use node::Node;
@@ -27,7 +31,9 @@ use serde_json::Value;
 
 pub use defaults::TooManyDefaults;
 pub use embedded::{Embedded, EmbeddedMut};
-pub use rules::{Rule, Rules};
+pub use part::Part;
+pub use rules::{Rule, Ruled};
+pub use view::View;
 
 /// Members that every whole object has: the root of a schema has hardly a say in them.
 const HEAD: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -38,6 +44,10 @@ pub struct Schema {
     root: Node,
     /// Nothing goes that it does not know.
     preserves: bool,
+    /// Bytes that its patterns take.
+    patterns_bytes: usize,
+    /// Nodes that have rules.
+    rule_sets: usize,
 }
 
 impl Schema {
@@ -57,8 +67,8 @@ impl Schema {
         serde::Deserialize::deserialize(tree).map(Self::of)
     }
 
-    /// Compiles the schema of a default from its tree: other than objects, defaults are compared with formats that nobody knows, and may be anything where an integer or
-    /// a text is asked for.
+    /// Compiles the schema of a default from its tree: other than objects, defaults are compared with formats that nobody knows, and may be anything where an
+    /// integer or a text is asked for.
     ///
     /// # Errors
     /// It is no schema.
@@ -69,8 +79,9 @@ impl Schema {
     }
 
     fn of(mut root: Node) -> Self {
-        node::share_patterns(&mut root);
-        Self { root, preserves: false }
+        let patterns_bytes = node::compile_patterns(&mut root);
+        let rule_sets = node::number_rules(&mut root);
+        Self { root, preserves: false, patterns_bytes, rule_sets }
     }
 
     /// Makes it one that objects are only judged by: nothing is taken away from them, as definitions of v1beta1 may say.
@@ -78,12 +89,14 @@ impl Schema {
         self.preserves = true;
     }
 
-    /// Whether even a small object may take long: a value has many schemas, or many values to choose from, or defaults make much of it.
+    /// Whether even a small object may take long: a value has many schemas, or many values to choose from, or defaults make much of it, or
+    /// its patterns are large.
     #[must_use]
     pub fn is_heavy(&self) -> bool {
         const MANY: usize = 256;
         const DEFAULTS_MANY: usize = 1 << 10;
-        self.root.work_max > MANY || self.root.defaults > DEFAULTS_MANY
+        const PATTERNS_BYTES_MANY: usize = 256 << 10;
+        self.root.work_max > MANY || self.root.defaults > DEFAULTS_MANY || self.patterns_bytes > PATTERNS_BYTES_MANY
     }
 
     /// Returns what is wrong with a new object.
@@ -105,12 +118,6 @@ impl Schema {
             (Some(node), Some(status)) => validate::wrong(node, status, Some(old.get("status").unwrap_or(&Value::Null)), "status"),
             _ => Vec::new(),
         }
-    }
-
-    /// Returns what is wrong with a value that this is the schema of, at a path.
-    #[must_use]
-    pub fn wrong_at(&self, path: &str, value: &Value) -> Vec<FieldError> {
-        validate::wrong(&self.root, value, None, path)
     }
 }
 

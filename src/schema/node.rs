@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use go::regexp::PATTERNS_BYTES_MAX;
 use serde::{
     Deserialize, Deserializer,
     de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
@@ -45,6 +46,8 @@ pub(crate) struct Node {
     pub(crate) default: Option<Box<Value>>,
     pub(crate) list: Option<Box<List>>,
     pub(crate) rules: Box<[Rule]>,
+    /// Which of all nodes with rules it is.
+    pub(crate) rules_at: usize,
 }
 
 /// `type`, and `x-kubernetes-int-or-string`.
@@ -152,7 +155,8 @@ impl Node {
         self.format.as_deref().filter(|format| format.counts)
     }
 
-    /// Makes of it, and of all in it, what kube-apiserver compares defaults with: any format counts, and what is an integer or a text may be anything of its `type`.
+    /// Makes of it, and of all in it, what kube-apiserver compares defaults with: any format counts, and what is an integer or a text may be anything of its
+    /// `type`.
     pub(crate) fn loosen(&mut self) {
         if let Some(format) = &mut self.format {
             format.counts = true;
@@ -179,7 +183,7 @@ impl Node {
     }
 
     /// The schemas directly inside of it.
-    fn all(&self) -> impl Iterator<Item = &Self> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
         self.below().chain(self.junctors.iter().flat_map(|junctors| junctors.all()))
     }
 
@@ -331,6 +335,7 @@ impl From<Raw> for Node {
             default: raw.default.filter(|default| !default.is_null()),
             list,
             rules: raw.rules.unwrap_or_default(),
+            rules_at: 0,
         };
         let any = |of: fn(Has) -> bool| node.below().any(|below| of(below.has));
         node.has = Has {
@@ -419,13 +424,42 @@ impl<'de> Deserialize<'de> for Additional {
     }
 }
 
-/// Shares the patterns of a schema that are the same.
-pub(crate) fn share_patterns(root: &mut Node) {
-    fn walk(node: &mut Node, known: &mut HashMap<Box<str>, Arc<Pattern>>) {
-        if let Some(pattern) = node.texts.as_mut().and_then(|texts| texts.pattern.as_mut()) {
-            *pattern = known.entry(pattern.text().into()).or_insert_with(|| pattern.clone()).clone();
+/// Numbers the nodes that have rules, but those of junctors, which are not evaluated. Returns how many there are.
+pub(crate) fn number_rules(root: &mut Node) -> usize {
+    fn walk(node: &mut Node, count: &mut usize) {
+        if !node.has.rules {
+            return;
         }
-        node.all_mut().into_iter().for_each(|node| walk(node, known));
+        if !node.rules.is_empty() {
+            node.rules_at = *count;
+            *count += 1;
+        }
+        let additional = match &mut node.additional {
+            Some(Additional::Like(node)) => Some(&mut **node),
+            _ => None,
+        };
+        let below = node.properties.iter_mut().map(|(_, node)| node).chain(additional).chain(node.items.as_deref_mut());
+        below.for_each(|node| walk(node, count));
     }
-    walk(root, &mut HashMap::new());
+    let mut count = 0;
+    walk(root, &mut count);
+    count
+}
+
+/// Compiles the patterns of a schema, each text once, as far as there is room for them. Returns the bytes that they take.
+pub(crate) fn compile_patterns(root: &mut Node) -> usize {
+    fn walk(node: &mut Node, known: &mut HashMap<Box<str>, Arc<Pattern>>, left: &mut usize) {
+        if let Some(pattern) = node.texts.as_mut().and_then(|texts| texts.pattern.as_mut()) {
+            let one = known.entry(pattern.text().into()).or_insert_with(|| {
+                let mut pattern = Pattern::new(pattern.text());
+                pattern.compile(left);
+                Arc::new(pattern)
+            });
+            *pattern = one.clone();
+        }
+        node.all_mut().into_iter().for_each(|node| walk(node, known, left));
+    }
+    let mut known = HashMap::new();
+    walk(root, &mut known, &mut { PATTERNS_BYTES_MAX });
+    known.values().map(|pattern| pattern.bytes()).sum()
 }

@@ -92,7 +92,8 @@ fn has_place(number: Numeric, node: &Node) -> bool {
     match (&node.kind, number) {
         (Kind::Integer, Numeric::Integer(number)) => format != "int32" || i32::try_from(number).is_ok(),
         (Kind::Integer, Numeric::Float(number)) => {
-            let is_whole = number.fract() == 0.0 && (-TWO_TO_63..TWO_TO_63).contains(&number);
+            // Go reads the fewest digits that tell the float: those of -2^63 are beyond the least integer.
+            let is_whole = number.fract() == 0.0 && number.abs() < TWO_TO_63;
             is_whole && (format != "int32" || i32::try_from(truncated(number)).is_ok())
         }
         #[expect(clippy::cast_possible_truncation, reason = "it is asked for")]

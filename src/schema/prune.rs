@@ -21,12 +21,6 @@ impl Schema {
         }
     }
 
-    /// Takes away what the schema does not know of a part of an object that it is about.
-    pub fn prune_part(&self, value: &mut Value) {
-        let mut prune = Prune { tells: false, path: String::new(), unknown: Vec::new(), told_bytes: 0 };
-        prune.value(value, Some(&self.root));
-    }
-
     /// Takes away from a whole object the nulls that may not be null and have no default.
     pub fn drop_nulls(&self, object: &mut Value) {
         if let Value::Object(members) = object
@@ -34,6 +28,16 @@ impl Schema {
         {
             members.retain(|name, value| is_head(name) || !is_dropped(value, self.root.member(name).flatten()));
         }
+    }
+}
+
+/// Takes away what a schema does not know of a part of an object that it is about, or of a whole one inside of another.
+pub(crate) fn part(value: &mut Value, node: &Node, is_resource: bool) {
+    let mut prune = Prune { tells: false, path: String::new(), unknown: Vec::new(), told_bytes: 0 };
+    if is_resource && value.is_object() {
+        prune.object(value, node, true);
+    } else {
+        prune.value(value, Some(node));
     }
 }
 

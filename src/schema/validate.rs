@@ -1,5 +1,5 @@
-//! What is wrong with a value, in kube-openapi's order and words: type, junctors, text, format, number, list, `enum`, map. Properties are gone through by name, where
-//! it takes them in any order.
+//! What is wrong with a value, in kube-openapi's order and words: type, junctors, text, format, number, list, `enum`, map. Properties are gone through by name,
+//! where it takes them in any order.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,12 @@ use crate::{
     correlate::{self, Items},
     node::{Additional, Junctors, Kind, Node, Sizes, Texts},
     numbers::{self, Numeric},
+    pattern::Match,
     problem::{Problem, Wrong, told},
 };
 
-/// Visits of nodes that an object may take; ours: schemas of the same value, each with many properties, take as many visits as both have parts. A visit takes some ten
-/// nanoseconds.
+/// Visits of nodes that an object may take; ours: schemas of the same value, each with many properties, take as many visits as both have parts. A visit takes
+/// some ten nanoseconds.
 const VISITS_MAX: u64 = 1 << 25;
 
 /// Tells what is wrong with a value at a path. `old`: what it replaces; of what did not change nothing is told.
@@ -275,15 +276,18 @@ impl<const TELLS: bool> Walk<TELLS> {
                 .fail(outcome, |path| Problem::of(path, Wrong::Invalid(value.clone()), &format!("should be at least {min} chars long")));
         }
         let Some(pattern) = &texts.pattern else { return };
-        self.visits += pattern.work(text);
-        if self.has_too_many() {
-            outcome.failed = true;
-            return;
-        }
-        let shown = match pattern.matches(text) {
-            Ok(true) => return,
-            Ok(false) => pattern.text().to_owned(),
-            Err(why) => format!("{}, but pattern is invalid: {why}", pattern.text()),
+        let mut left = self.visits_max.saturating_sub(self.visits);
+        let matched = pattern.matches(text, &mut left);
+        self.visits = self.visits_max - left;
+        let shown = match matched {
+            Match::Found => return,
+            Match::NotFound => pattern.text().to_owned(),
+            Match::Refused(why) => format!("{}, but pattern is invalid: {why}", pattern.text()),
+            Match::TooMuch => {
+                self.visits = self.visits_max + 1;
+                outcome.failed = true;
+                return;
+            }
         };
         self.fail(outcome, |path| Problem::of(path, Wrong::Invalid(value.clone()), &format!("should match '{shown}'")));
     }

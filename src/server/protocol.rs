@@ -169,8 +169,8 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// Answers the requests of a connection by `service`, which puts watches that [may leave](may_leave) into `handover`. What the client has not read counts in
-    /// this account.
+    /// Answers the requests of a connection by `service`, which puts watches that [may leave](may_leave) into `handover`. What the client has not read counts
+    /// in this account.
     pub(super) fn new(
         protocols: &'a ProtocolConfig,
         io: Rewind<IO>,

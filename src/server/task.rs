@@ -1,5 +1,5 @@
-//! The task of a connection. Each time it runs is a turn: it polls those of its two parts that were woken, what is spoken on the connection and its chores, which
-//! are whatever closes it.
+//! The task of a connection. Each time it runs is a turn: it polls those of its two parts that were woken, what is spoken on the connection and its chores,
+//! which are whatever closes it.
 
 use std::{
     future::{Future, poll_fn},

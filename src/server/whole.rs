@@ -49,7 +49,8 @@ impl Deref for Whole {
 }
 
 impl Whole {
-    /// Reads all of a body of at most `bytes_max`, until `until` at the latest. A stop of the server ends it at once: nobody can know whether the rest would come.
+    /// Reads all of a body of at most `bytes_max`, until `until` at the latest. A stop of the server ends it at once: nobody can know whether the rest would
+    /// come.
     pub async fn read<B>(body: B, bytes_max: usize, conn: &Conn, until: Instant) -> Result<Self, NoBody>
     where
         B: Body<Data = Bytes> + Unpin,

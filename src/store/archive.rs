@@ -294,7 +294,7 @@ mod tests {
         leases.iter().for_each(|(id, ttl)| archive.lease(*id, *ttl).expect("a Vec takes everything"));
         for (number, value) in values.iter().enumerate() {
             let place = Place { main: number as i64 / 2 + 2, sub: number as u32 % 2 };
-            let version = Version { place, created: 2, number: 1, lease: 0 };
+            let version = Version { place, created: 2, number: 1, lease: 0, bytes: 1 };
             archive.change(place, &Record { key: &[b'k', number as u8], put: Some((version, value)) }).expect("a Vec takes everything");
         }
         assert_eq!(archive.end().expect("a Vec takes everything"), bytes.len() as u64);
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_whatever_its_checksum() {
-        let version = Version { place: Place { main: 5, sub: 0 }, created: 2, number: 1, lease: 0 };
+        let version = Version { place: Place { main: 5, sub: 0 }, created: 2, number: 1, lease: 0, bytes: 1 };
         let put = |main: i64| (Place { main, sub: 0 }, Record { key: b"k", put: Some((version, b"v")) });
         let with = |keys: u64, changes: &[(Place, Record<'_>)]| {
             let head = Head { revision: REVISION, cluster_id: 7, made_at: 8, leases: 0, keys };

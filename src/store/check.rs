@@ -91,6 +91,18 @@ pub(super) fn puts(request: &TxnRequest) -> bool {
     })
 }
 
+/// How many operations show values: ranges, and those that show what was there before.
+pub(super) fn shows(request: &TxnRequest) -> usize {
+    let shown = request.success.iter().chain(&request.failure).map(|op| match &op.request {
+        Some(Request::RequestRange(range)) => usize::from(!range.count_only && !range.keys_only),
+        Some(Request::RequestPut(put)) => usize::from(put.prev_kv),
+        Some(Request::RequestDeleteRange(delete)) => usize::from(delete.prev_kv),
+        Some(Request::RequestTxn(txn)) => shows(txn),
+        None => 0,
+    });
+    shown.sum()
+}
+
 fn check_ops(request: &TxnRequest, ops_max: usize) -> Result<(), Refusal> {
     let ops = request.compare.len().max(request.success.len()).max(request.failure.len());
     if ops > ops_max {

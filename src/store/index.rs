@@ -55,19 +55,20 @@ impl Index {
         if at.key == key { *version } else { None }
     }
 
-    /// Shows every key of the range with its newest value, in order of keys.
-    pub(super) fn each_live(&self, range: &KeyRange, mut show: impl FnMut(&Bytes, &Version)) {
+    /// Shows every key of the range with its newest value, in order of keys, until `show` says that it has enough.
+    pub(super) fn each_live(&self, range: &KeyRange, mut show: impl FnMut(&Bytes, &Version) -> bool) {
         if let Some(key) = range.one() {
             if let Some((key, version)) = self.live.get_key_value(key) {
                 show(key, version);
             }
         } else if !range.is_empty() {
-            self.live.range::<_, [u8]>(range.bounds()).for_each(|(key, version)| show(key, version));
+            self.live.range::<_, [u8]>(range.bounds()).all(|(key, version)| show(key, version));
         }
     }
 
-    /// Shows every key of the range that was there after `revision`, in order of keys. Costs a few searches a key, whatever its history.
-    pub(super) fn each_at(&self, range: &KeyRange, revision: i64, mut show: impl FnMut(&Bytes, &Version)) {
+    /// Shows every key of the range that was there after `revision`, in order of keys, until `show` says that it has enough. Costs a few searches a key,
+    /// whatever its history.
+    pub(super) fn each_at(&self, range: &KeyRange, revision: i64, mut show: impl FnMut(&Bytes, &Version) -> bool) {
         if range.is_empty() {
             return;
         }
@@ -76,8 +77,8 @@ impl Index {
             if !range.ends_after(&found.key) {
                 return;
             }
-            if let Some(version) = self.at(&found.key, revision) {
-                show(&found.key, &version);
+            if self.at(&found.key, revision).is_some_and(|version| !show(&found.key, &version)) {
+                return;
             }
             from = At { key: found.key.clone(), place: Place { main: i64::MAX, sub: u32::MAX } };
         }

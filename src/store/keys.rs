@@ -48,6 +48,12 @@ impl KeyRange {
         matches!(&self.end, End::Before(end) if *end <= self.start)
     }
 
+    /// Bytes of both ends.
+    pub(super) fn bytes(&self) -> usize {
+        let end = if let End::Before(end) = &self.end { end.len() } else { 0 };
+        self.start.len() + end
+    }
+
     pub(super) fn start(&self) -> &[u8] {
         &self.start
     }

@@ -88,6 +88,10 @@ impl Leases {
         self.held.get(&id)
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.held.len()
+    }
+
     /// Those that end first come first.
     pub(super) fn ids(&self) -> Vec<i64> {
         self.ends.iter().map(|(_, id)| *id).collect()

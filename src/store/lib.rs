@@ -9,11 +9,15 @@
 //! every revision once, whole and in order (watch, stream); a storage that failed is not written to again (state).
 
 mod archive;
+mod budget;
 mod check;
+mod connection;
 mod defragment;
 mod directory;
 mod error;
+mod gateway;
 mod index;
+mod intake;
 mod keys;
 mod lease;
 mod listen;
@@ -34,6 +38,7 @@ mod stream;
 mod tests;
 mod turn;
 mod txn;
+mod unsynced;
 mod view;
 mod watch;
 mod writer;
@@ -52,12 +57,15 @@ pub use error::StoreError;
 pub use remote::Remote;
 pub use restore::restore;
 pub use save::{Backup, check_backup, save, send};
+pub use service_other::ETCD_VERSION;
 pub use state::Size;
 
+use budget::Account;
 use directory::Directory;
 use retention::Retention;
 use service::Service;
 use state::{Facts, Life, Shared, WAITING_COUNT_MAX};
+use unsynced::Unsynced;
 use writer::{Bell, What, Writer};
 
 /// How a store behaves.
@@ -69,10 +77,13 @@ pub struct StoreConfig {
     pub progress_interval: Duration,
     /// What the member list says. Empty when it is only used in-process.
     pub client_urls: Vec<String>,
-    /// Pages kept in memory, in bytes. Default 32 MiB: the system keeps the others, and what is read often is in the watch cache. A start replays the log, and is slow where that does not fit.
+    /// Pages kept in memory, in bytes. Default 32 MiB: the system keeps the others, and what is read often is in the watch cache. A start replays the log, and
+    /// is slow where that does not fit.
     pub cache_bytes: usize,
     /// Bytes of changes that are kept; when there are more, nothing is put until some are deleted and compacted. Zero: as many as the disk takes.
     pub quota_bytes: u64,
+    /// Whether a write is answered before it is on the disk: a process that is killed loses nothing, a machine that stops may lose all.
+    pub unsynced: bool,
 }
 
 impl Default for StoreConfig {
@@ -83,6 +94,7 @@ impl Default for StoreConfig {
             client_urls: Vec::new(),
             cache_bytes: 32 << 20,
             quota_bytes: 0,
+            unsynced: false,
         }
     }
 }
@@ -113,7 +125,10 @@ impl Store {
         let dir = &directory.path().to_owned();
         let file = directory.open_database()?;
         let backend = FileBackend::new(file).map_err(|error| StoreError::database(dir, error.into()))?;
-        let opened = open::open(dir, backend, config.cache_bytes, Instant::now())?;
+        let opened = match config.unsynced {
+            true => open::open(dir, Unsynced(backend), config.cache_bytes, Instant::now())?,
+            false => open::open(dir, backend, config.cache_bytes, Instant::now())?,
+        };
         directory.finish()?;
         let file = Some(directory.database());
         Self::start(opened, config, file, Some(directory))
@@ -169,7 +184,7 @@ impl Store {
             }
         };
         std::thread::Builder::new().name("store".into()).spawn(run).map_err(StoreError::Thread)?;
-        Ok(Self { service: Service { shared } })
+        Ok(Self { service: Service { shared, account: Account::default() } })
     }
 
     /// The way of a command to this store.
@@ -192,7 +207,7 @@ impl Store {
         listen::bind(addresses).await
     }
 
-    /// Serves etcd's gRPC over plain TCP until `stopped` is true. Whoever reaches a listener reads and writes everything.
+    /// Serves etcd's gRPC, its probes and its JSON gateway over plain TCP until `stopped` is true. Whoever reaches a listener reads and writes everything.
     ///
     /// # Errors
     /// A listener's.

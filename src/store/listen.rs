@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use axum::middleware::from_fn_with_state;
 use futures_util::future::try_join_all;
 use futures_util::stream::unfold;
 use proto::{
@@ -19,6 +20,9 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::{Router, TcpIncoming};
 
+use super::budget::{Account, keep};
+use super::connection::placed;
+use super::gateway;
 use super::service::Service;
 
 /// Largest request that is read at all; what is larger than etcd allows is then refused with etcd's words.
@@ -50,14 +54,20 @@ fn routes(service: &Service) -> Routes {
 
 /// A channel that ends in this process: no port, no connection, nothing to authenticate.
 pub(super) fn channel(service: &Service) -> Channel {
+    channel_of(&service.on(Account::own()))
+}
+
+/// The same on the account of a service.
+pub(super) fn channel_of(service: &Service) -> Channel {
     Channel::new(routes(service))
 }
 
 /// Serves until `stopped` is true.
 pub(super) async fn serve(service: &Service, listeners: Vec<TcpListener>, stopped: watch::Receiver<bool>) -> io::Result<()> {
+    let service = service.on(Account::default());
     let serve_one = |listener: TcpListener| {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let served = router(service).serve_with_incoming_shutdown(incoming, ended(stopped.clone()));
+        let served = router(&service).serve_with_incoming_shutdown(placed(incoming), ended(stopped.clone()));
         async move { served.await.map_err(io::Error::other) }
     };
     try_join_all(listeners.into_iter().map(serve_one)).await.map(|_| ())
@@ -67,15 +77,15 @@ pub(super) async fn serve(service: &Service, listeners: Vec<TcpListener>, stoppe
 pub(super) async fn serve_socket(service: &Service, path: &Path, stopped: watch::Receiver<bool>) -> io::Result<()> {
     let listener = bind_socket(path)?;
     // One that cannot be accepted, for want of files, is no reason to refuse the next ones.
-    let incoming = unfold(listener, |listener| async move {
+    let incoming = Box::pin(unfold(listener, |listener| async move {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => return Some((Ok::<_, io::Error>(stream), listener)),
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
-    });
-    router(service).serve_with_incoming_shutdown(incoming, ended(stopped)).await.map_err(io::Error::other)
+    }));
+    router(&service.on(Account::default())).serve_with_incoming_shutdown(placed(incoming), ended(stopped)).await.map_err(io::Error::other)
 }
 
 /// Nobody can connect before it is this user's alone.
@@ -99,7 +109,11 @@ fn router(service: &Service) -> Router {
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_routes(routes(service))
+        // Probes, metrics and the JSON gateway.
+        .accept_http1(true)
+        .add_routes(
+            gateway::add(routes(service).into_axum_router(), service).layer(from_fn_with_state(service.account.clone(), keep)).into(),
+        )
 }
 
 async fn ended(mut stopped: watch::Receiver<bool>) {

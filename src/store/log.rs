@@ -53,6 +53,8 @@ pub(super) struct Version {
     pub(super) number: i64,
     /// 0 = none.
     pub(super) lease: i64,
+    /// Bytes of the value.
+    pub(super) bytes: u32,
 }
 
 /// One change, as written.
@@ -110,7 +112,8 @@ impl<'a> Record<'a> {
                 let (length, rest) = rest.split_first_chunk()?;
                 let (key, value) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
                 let [created, number, lease] = [created, number, lease].map(|bytes| i64::from_be_bytes(*bytes));
-                Some(Self { key, put: Some((Version { place, created, number, lease }, value)) })
+                let bytes = u32::try_from(value.len()).ok()?;
+                Some(Self { key, put: Some((Version { place, created, number, lease, bytes }, value)) })
             }
             _ => None,
         }
@@ -165,7 +168,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read(key in ".{1,40}", value in ".{0,80}", created in 1_i64.., number in 1_i64.., lease: i64, put: bool) {
             let place = Place { main: created, sub: 3 };
-            let version = Version { place, created, number, lease };
+            let version = Version { place, created, number, lease, bytes: value.len() as u32 };
             let record = Record { key: key.as_bytes(), put: put.then_some((version, value.as_bytes())) };
             let written = record.encode();
             prop_assert_eq!(Record::decode(place, &written), Some(record));

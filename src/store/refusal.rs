@@ -44,9 +44,9 @@ pub(super) enum Refusal {
     /// What etcd says of writes once its disk is full, until somebody has made room.
     #[error("etcdserver: mvcc: database space exceeded")]
     NoSpace,
-    /// As many backups are being sent as may be.
+    /// As many backups are being sent as may be, or what answers hold is all taken.
     #[error("etcdserver: too many requests")]
-    TooManySnapshots,
+    TooManyRequests,
     #[error("the store goes on in the file that it had: {0}")]
     NotDefragmented(Arc<str>),
     /// The storage has failed in another way; the text says how.
@@ -121,7 +121,7 @@ impl Refusal {
             Self::Compacted | Self::Future | Self::LeaseTtlTooLarge => Code::OutOfRange,
             Self::LeaseNotFound => Code::NotFound,
             Self::LeaseExists | Self::NotDefragmented(_) => Code::FailedPrecondition,
-            Self::TooLargeMessage(..) | Self::NoSpace | Self::TooManySnapshots => Code::ResourceExhausted,
+            Self::TooLargeMessage(..) | Self::NoSpace | Self::TooManyRequests => Code::ResourceExhausted,
             // Not `Unavailable`: what can still be read is read here and nowhere else.
             Self::Failed(_) => Code::Internal,
             Self::Stopped(_) => Code::Unavailable,

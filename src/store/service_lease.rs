@@ -45,16 +45,18 @@ impl Lease for Service {
     }
 
     async fn lease_time_to_live(&self, request: Request<LeaseTimeToLiveRequest>) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
-        let request = request.into_inner();
-        let mut response = self.shared.ask(1, |reply| What::TimeToLive(request, reply)).await?;
-        self.shared.fill(&mut response.header);
-        Ok(Response::new(response))
+        let (account, request) = (self.account.of(&request), request.into_inner());
+        let mut response = self.shared.ask(1, |reply| What::TimeToLive(request, account, reply)).await?;
+        self.shared.fill(&mut response.answer.header);
+        Ok(response.into_response())
     }
 
-    async fn lease_leases(&self, _: Request<LeaseLeasesRequest>) -> Result<Response<LeaseLeasesResponse>, Status> {
-        let ids = self.shared.ask(1, What::Leases).await?;
+    async fn lease_leases(&self, request: Request<LeaseLeasesRequest>) -> Result<Response<LeaseLeasesResponse>, Status> {
+        let account = self.account.of(&request);
+        let ids = self.shared.ask(1, |reply| What::Leases(account, reply)).await?;
         let header = Some(self.shared.header(self.shared.state()?.revision));
-        Ok(Response::new(LeaseLeasesResponse { header, leases: ids.into_iter().map(|id| LeaseStatus { id }).collect() }))
+        let leases = |ids: Vec<i64>| ids.into_iter().map(|id| LeaseStatus { id }).collect();
+        Ok(ids.map(|ids| LeaseLeasesResponse { header, leases: leases(ids) }).into_response())
     }
 }
 
@@ -78,7 +80,7 @@ impl Service {
         }
     }
 
-    async fn renew(&self, id: i64) -> Result<LeaseKeepAliveResponse, Refusal> {
+    pub(super) async fn renew(&self, id: i64) -> Result<LeaseKeepAliveResponse, Refusal> {
         // Read before: a lease that is revoked later must not seem to live at the revision of its end.
         let header = Some(self.shared.header(self.shared.state()?.revision));
         let ttl = self.shared.ask(1, |reply| What::KeepAlive(id, reply)).await?;

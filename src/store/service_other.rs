@@ -13,9 +13,9 @@ use super::service::Service;
 use super::{defragment, snapshot};
 
 /// The etcd that we say we are. Progress requests are trusted from 3.5.13 on; 3.7 would promise RangeStream, which is not served.
-const ETCD_VERSION: &str = "3.6.8";
+pub const ETCD_VERSION: &str = "3.6.8";
 /// The storage version that goes with it.
-const STORAGE_VERSION: &str = "3.6.0";
+pub(super) const STORAGE_VERSION: &str = "3.6.0";
 /// Only ask for alarms (`AlarmRequest.AlarmAction`).
 const ALARM_GET: i32 = 0;
 const ALARM_DEACTIVATE: i32 = 2;
@@ -61,8 +61,8 @@ impl Maintenance for Service {
         // In a task of its own: a client that leaves half-way must not leave the writer half-way.
         let run = tokio::spawn(defragment::run(self.shared.clone())).await;
         let history = run.map_err(|_| Status::internal("it has ended by a fault of its own"))??;
-        let header = Some(self.shared.header(self.shared.state()?.revision));
-        let mut response = Response::new(DefragmentResponse { header });
+        // As etcd's: nothing is in it.
+        let mut response = Response::new(DefragmentResponse::default());
         if let Some(history) = history {
             response.metadata_mut().insert(HISTORY_BYTES, history.into());
         }
@@ -80,7 +80,7 @@ impl Maintenance for Service {
     type SnapshotStream = snapshot::Pieces;
 
     async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        Ok(Response::new(snapshot::send(&self.shared, STORAGE_VERSION)?))
+        Ok(Response::new(self.pieces()?))
     }
 
     async fn move_leader(&self, _: Request<MoveLeaderRequest>) -> Result<Response<MoveLeaderResponse>, Status> {
@@ -89,6 +89,13 @@ impl Maintenance for Service {
 
     async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
         Err(absent("Downgrade"))
+    }
+}
+
+impl Service {
+    /// Begins to send a backup.
+    pub(super) fn pieces(&self) -> Result<snapshot::Pieces, Status> {
+        Ok(snapshot::send(&self.shared, STORAGE_VERSION)?)
     }
 }
 
@@ -101,7 +108,9 @@ impl Cluster for Service {
             client_ur_ls: self.shared.client_urls.clone(),
             ..Default::default()
         };
-        let header = Some(self.shared.header(self.shared.state()?.revision));
+        self.shared.state()?;
+        // As etcd's: no revision is in it.
+        let header = Some(self.shared.header(0));
         Ok(Response::new(MemberListResponse { header, members: vec![member] }))
     }
 

@@ -27,7 +27,7 @@ pub(super) type Pieces = ReceiverStream<Result<SnapshotResponse, Status>>;
 
 /// Begins to send the newest snapshot. Ends with whoever hears the pieces.
 pub(super) fn send(shared: &Arc<Shared>, version: &str) -> Result<Pieces, Refusal> {
-    let turn = shared.snapshots.clone().try_acquire_owned().map_err(|_| Refusal::TooManySnapshots)?;
+    let turn = shared.snapshots.clone().try_acquire_owned().map_err(|_| Refusal::TooManyRequests)?;
     let state = shared.state()?;
     let (pieces, received) = mpsc::channel(PIECES_WAITING_MAX);
     let sender = Sender {

@@ -9,8 +9,10 @@ use std::time::Duration;
 use proto::{Event, WatchRequest, WatchResponse, watch_request::RequestUnion};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::budget::{Account, Hold, Parts};
 use super::check::MESSAGE_BYTES_MAX;
 use super::keys::KeyRange;
 use super::refusal::{Fault, Refusal};
@@ -24,6 +26,8 @@ const RESPONSES_WAITING_MAX: usize = 16;
 const PENDING_MAX: usize = 256;
 /// Pieces without a word for the client before its requests are looked at again.
 const STEPS_MAX: usize = 256;
+/// Bytes that a piece may show before there is room for more: then it is read again.
+const PIECE_SHOWN: usize = 24 << 10;
 /// Watches of one stream. etcd has no limit; kube-apiserver needs some hundred.
 const WATCHES_MAX: usize = 100_000;
 /// Which watch a response is about when it is about none, or all.
@@ -37,9 +41,20 @@ const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 
 #[tonic::async_trait]
 impl proto::watch_server::Watch for Service {
-    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
+    type WatchStream = WatchResponses;
 
     async fn watch(&self, request: Request<Streaming<WatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
+        let account = self.account.of(&request);
+        Ok(Response::new(self.follow(request.into_inner(), account)?))
+    }
+}
+
+impl Service {
+    /// Answers what a client asks of its watches.
+    pub(super) fn follow<R>(&self, requests: R, account: Account) -> Result<WatchResponses, Refusal>
+    where
+        R: Stream<Item = Result<WatchRequest, Status>> + Send + Unpin + 'static,
+    {
         let (responses, receiver) = mpsc::channel(RESPONSES_WAITING_MAX);
         let stream = WatchStream {
             state: self.shared.state()?,
@@ -49,10 +64,13 @@ impl proto::watch_server::Watch for Service {
             turn: 0,
             pending: VecDeque::new(),
             progress_asked: false,
+            account,
+            room: None,
+            wanted: PIECE_SHOWN,
         };
         // Ends when the client hears no more, or the store is closed.
-        tokio::spawn(stream.run(request.into_inner(), responses));
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        tokio::spawn(stream.run(requests, responses));
+        Ok(Parts::new(ReceiverStream::new(receiver)))
     }
 }
 
@@ -66,15 +84,22 @@ struct WatchStream {
     /// Whose piece comes next.
     turn: usize,
     /// To be sent, in this order.
-    pending: VecDeque<WatchResponse>,
+    pending: VecDeque<(WatchResponse, Option<Arc<Hold>>)>,
     /// The client wants to know how far all watches are.
     progress_asked: bool,
+    /// Who pays for its events.
+    account: Account,
+    /// Room for the next piece.
+    room: Option<Hold>,
+    /// How much the next piece may show.
+    wanted: usize,
 }
 
 struct Followed {
     watch: Watch,
     /// Nothing was sent since the last tick: progress is news.
     is_quiet: bool,
+    _hold: Hold,
 }
 
 /// What wakes the loop.
@@ -85,23 +110,30 @@ enum Action {
     Published,
     Tick,
     Sent,
+    /// There is room for a piece, or there was none in time.
+    Room(Option<Hold>),
     End,
 }
 
-type Responses = mpsc::Sender<Result<WatchResponse, Status>>;
+type Responses = mpsc::Sender<(Result<WatchResponse, Status>, Option<Arc<Hold>>)>;
+/// The responses of a stream, each with its part of what answers may hold.
+pub(super) type WatchResponses = Parts<ReceiverStream<(Result<WatchResponse, Status>, Option<Arc<Hold>>)>>;
 
 impl WatchStream {
-    async fn run(mut self, mut requests: Streaming<WatchRequest>, responses: Responses) {
+    async fn run<R>(mut self, mut requests: R, responses: Responses)
+    where
+        R: Stream<Item = Result<WatchRequest, Status>> + Send + Unpin,
+    {
         let (mut changes, mut life) = (self.shared.changes(), self.shared.life());
         let mut tick = tokio::time::interval(jittered(self.shared.progress_interval));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tick.reset();
-        let mut silent = false;
+        let (mut silent, account) = (false, self.account.clone());
         loop {
             if self.pending.is_empty()
                 && let Err(fault) = self.follow().await
             {
-                let _ = responses.send(Err(self.shared.refuse(fault).into())).await;
+                let _ = responses.send((Err(self.shared.refuse(fault).into()), None)).await;
                 return;
             }
             let action = tokio::select! {
@@ -109,26 +141,28 @@ impl WatchStream {
                 _ = life.wait_for(|life| *life == Life::Closed) => Action::End,
                 () = responses.closed() => return,
                 permit = responses.reserve(), if !self.pending.is_empty() => {
-                    let (Ok(permit), Some(response)) = (permit, self.pending.pop_front()) else { return };
-                    permit.send(Ok(response));
+                    let (Ok(permit), Some((response, hold))) = (permit, self.pending.pop_front()) else { return };
+                    permit.send((Ok(response), hold));
                     Action::Sent
                 }
-                request = requests.message(), if !silent && self.pending.len() < PENDING_MAX => match request {
-                    Ok(Some(request)) => Action::Asked(request),
-                    Ok(None) => Action::Silent,
-                    Err(_) => return,
+                request = requests.next(), if !silent && self.pending.len() < PENDING_MAX => match request {
+                    Some(Ok(request)) => Action::Asked(request),
+                    None => Action::Silent,
+                    Some(Err(_)) => return,
                 },
                 _ = changes.changed(), if self.is_idle() => Action::Published,
                 _ = tick.tick() => Action::Tick,
-                () = std::future::ready(()), if self.pending.is_empty() && !self.is_idle() => Action::Sent,
+                room = account.hold(self.wanted), if self.is_waiting() => Action::Room(room.ok()),
+                () = std::future::ready(()), if self.pending.is_empty() && !self.is_idle() && !self.is_waiting() => Action::Sent,
             };
             match action {
                 Action::Asked(request) => self.asked(request),
                 Action::Silent => silent = true,
                 Action::Tick => self.tick(),
+                Action::Room(room) => self.room = room,
                 Action::Published | Action::Sent => {}
                 Action::End => {
-                    let _ = responses.send(Err(Refusal::closed().into())).await;
+                    let _ = responses.send((Err(Refusal::closed().into()), None)).await;
                     return;
                 }
             }
@@ -138,6 +172,11 @@ impl WatchStream {
     /// Nothing to send and nothing to find.
     fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.watches.iter().all(|followed| followed.watch.is_synced(self.state.revision))
+    }
+
+    /// A watch is behind, and there is no room for its next piece.
+    fn is_waiting(&self) -> bool {
+        self.room.is_none() && !self.is_idle() && self.pending.is_empty()
     }
 
     /// Pieces for the watches that are behind, until there is something to send; when none is behind, the progress that was asked for.
@@ -160,6 +199,7 @@ impl WatchStream {
             self.answer_progress();
             return Ok(false);
         };
+        let Some(mut room) = self.room.take().or_else(|| self.account.hold_now(self.wanted).ok()) else { return Ok(false) };
         self.turn = at + 1;
         let watch = &self.watches[at].watch;
         let piece = if watch.is_light(&self.state) {
@@ -169,16 +209,32 @@ impl WatchStream {
             self.shared.read_aside(move || watch.piece(&state)).await?
         };
         match piece {
-            Piece::Events { events, next } => self.send(at, events, next),
+            Piece::Events { events, next } => {
+                let shown = events.iter().map(event_bytes).sum();
+                if shown > self.wanted {
+                    (self.turn, self.wanted) = (at, shown);
+                    drop((room, events));
+                    self.room = self.account.hold_now(shown).ok();
+                    return Ok(self.room.is_some());
+                }
+                room.shrink(shown);
+                // The next one may be as large.
+                self.wanted = shown.max(PIECE_SHOWN);
+                self.send(at, events, next, room);
+            }
             Piece::Compacted => {
                 let watch_id = self.watches.remove(at).watch.id;
-                self.pending.push_back(self.compacted(watch_id));
+                self.push(self.compacted(watch_id));
             }
         }
         Ok(true)
     }
 
-    fn send(&mut self, at: usize, events: Vec<Event>, next: i64) {
+    fn push(&mut self, response: WatchResponse) {
+        self.pending.push_back((response, None));
+    }
+
+    fn send(&mut self, at: usize, events: Vec<Event>, next: i64, room: Hold) {
         let followed = &mut self.watches[at];
         followed.watch.next = next;
         if events.is_empty() {
@@ -187,7 +243,9 @@ impl WatchStream {
         followed.is_quiet = false;
         let (watch_id, fragments) = (followed.watch.id, followed.watch.wants.fragments);
         let whole = WatchResponse { watch_id, events, ..self.response(next - 1) };
-        if fragments { self.pending.extend(fragmented(whole)) } else { self.pending.push_back(whole) }
+        let responses = if fragments { fragmented(whole) } else { vec![whole] };
+        let hold = Arc::new(room);
+        self.pending.extend(responses.into_iter().map(|response| (response, Some(hold.clone()))));
     }
 
     fn asked(&mut self, request: WatchRequest) {
@@ -220,6 +278,7 @@ impl WatchStream {
     }
 
     fn create(&mut self, id: i64, range: KeyRange, start: i64, wants: Wants) {
+        let hold = self.account.take_for_watch(range.bytes());
         // The snapshot at this moment: a watch of what is new begins after it.
         if let Ok(state) = self.shared.state() {
             self.state = state;
@@ -231,28 +290,29 @@ impl WatchStream {
         } else if id != 0 && self.position(id).is_some() {
             Some(DUPLICATE_ID.to_owned())
         } else if self.watches.len() >= WATCHES_MAX {
-            Some("etcdserver: too many requests".to_owned())
+            Some(Refusal::TooManyRequests.to_string())
         } else {
-            None
+            hold.as_ref().err().map(Refusal::to_string)
         };
-        if let Some(cancel_reason) = refusal {
+        let (Ok(hold), None) = (hold, &refusal) else {
+            let cancel_reason = refusal.unwrap_or_default();
             let refused =
                 WatchResponse { watch_id: NO_WATCH, created: true, canceled: true, cancel_reason, ..self.response(self.state.revision) };
-            return self.pending.push_back(refused);
-        }
+            return self.push(refused);
+        };
         let id = if id == 0 { self.unused_id() } else { id };
-        self.pending.push_back(WatchResponse { watch_id: id, created: true, ..self.response(self.state.revision) });
+        self.push(WatchResponse { watch_id: id, created: true, ..self.response(self.state.revision) });
         if start > 0 && start < self.state.compacted {
-            return self.pending.push_back(self.compacted(id));
+            return self.push(self.compacted(id));
         }
         let next = if start == 0 { self.state.revision + 1 } else { start };
-        self.watches.push(Followed { watch: Watch { id, range, start, next, wants }, is_quiet: true });
+        self.watches.push(Followed { watch: Watch { id, range, start, next, wants }, is_quiet: true, _hold: hold });
     }
 
     fn cancel(&mut self, id: i64) {
         if let Some(at) = self.position(id) {
             self.watches.remove(at);
-            self.pending.push_back(WatchResponse { watch_id: id, canceled: true, ..self.response(self.state.revision) });
+            self.push(WatchResponse { watch_id: id, canceled: true, ..self.response(self.state.revision) });
         }
     }
 
@@ -273,7 +333,7 @@ impl WatchStream {
         let revision = self.state.revision;
         let asked = std::mem::take(&mut self.progress_asked);
         if asked && !self.watches.is_empty() && self.watches.iter().all(|followed| followed.watch.has_seen(revision)) {
-            self.pending.push_back(WatchResponse { watch_id: NO_WATCH, ..self.response(revision) });
+            self.push(WatchResponse { watch_id: NO_WATCH, ..self.response(revision) });
         }
     }
 
@@ -288,7 +348,7 @@ impl WatchStream {
             let quiet = std::mem::replace(&mut followed.is_quiet, true);
             if quiet && followed.watch.wants.progress && followed.watch.has_seen(revision) {
                 let watch_id = followed.watch.id;
-                self.pending.push_back(WatchResponse { watch_id, ..self.response(revision) });
+                self.push(WatchResponse { watch_id, ..self.response(revision) });
             }
         }
     }

@@ -15,6 +15,8 @@ use tonic::{Code, Status};
 use super::{Store, StoreConfig};
 use etcd::Etcd;
 
+mod bounds;
+mod gateway;
 mod keeping;
 mod lives;
 mod model;

@@ -11,14 +11,15 @@ use proto::{
 };
 use redb::{Table, WriteTransaction};
 
-use super::check::{put_bytes, puts, txn_bytes};
+use super::budget::{Account, Held};
+use super::check::{put_bytes, puts, shows, txn_bytes};
 use super::index::{Index, Superseded};
 use super::keys::KeyRange;
 use super::lease::Leases;
 use super::log::{Event, LEASES, LOG, Log, META, META_COMPACTED, META_REVISION, Place, Record, Version, stored_bytes};
 use super::refusal::{Fault, Refusal};
 use super::state::Batch;
-use super::txn::{Path, branch, check_put};
+use super::txn::{Path, branch, check_put, weigh_delete, weigh_put};
 use super::view::View;
 
 /// Revisions kept in memory for watches …
@@ -67,32 +68,37 @@ impl<'a> Turn<'a> {
         Ok(self.dirty)
     }
 
-    pub(super) fn put(&mut self, put: PutRequest) -> Result<PutResponse, Fault> {
+    pub(super) fn put(&mut self, put: PutRequest, account: &Account) -> Result<Held<PutResponse>, Fault> {
         self.check_quota(put_bytes(&put))?;
-        let leases = &self.work.leases;
-        check_put(&self.view(), &put, &|id| leases.has(id))?;
-        let response = self.write_put(put)?;
+        let (view, leases) = (self.view(), &self.work.leases);
+        check_put(&view, &put, &|id| leases.has(id))?;
+        let hold = account.hold_now(weigh_put(&view, &put))?;
+        let answer = self.write_put(put)?;
         self.end_revision();
-        Ok(response)
+        Ok(Held { answer, hold })
     }
 
-    pub(super) fn delete(&mut self, delete: DeleteRangeRequest) -> Result<DeleteRangeResponse, Fault> {
-        let response = self.write_delete(&delete)?;
+    pub(super) fn delete(&mut self, delete: &DeleteRangeRequest, account: &Account) -> Result<Held<DeleteRangeResponse>, Fault> {
+        let hold = account.hold_for_txn(weigh_delete(&self.view(), delete))?;
+        let answer = self.write_delete(delete)?;
         self.end_revision();
-        Ok(response)
+        Ok(Held { answer, hold })
     }
 
-    pub(super) fn txn(&mut self, txn: TxnRequest) -> Result<TxnResponse, Fault> {
+    pub(super) fn txn(&mut self, txn: TxnRequest, account: &Account) -> Result<Held<TxnResponse>, Fault> {
         if puts(&txn) {
             self.check_quota(txn_bytes(&txn))?;
         }
         let (view, leases) = (self.view(), &self.work.leases);
         let mut path = Path::choose(&view, &txn)?;
-        path.check(&view, &txn, &|id| leases.has(id))?;
-        let mut response = self.write_txn(txn, &mut path)?;
+        let shown = path.check(&view, &txn, &|id| leases.has(id))?;
+        // What it puts itself may be shown by each of its operations.
+        let own = if puts(&txn) { txn_bytes(&txn).saturating_mul(shows(&txn)) } else { 0 };
+        let hold = account.hold_for_txn(shown.saturating_add(own))?;
+        let mut answer = self.write_txn(txn, &mut path)?;
         self.end_revision();
-        response.header = header(self.work.revision);
-        Ok(response)
+        answer.header = header(self.work.revision);
+        Ok(Held { answer, hold })
     }
 
     /// From now on nothing before `revision` is read.
@@ -181,7 +187,8 @@ impl<'a> Turn<'a> {
         let (created, number) = old.map_or((place.main, 1), |old| (old.created, old.number + 1));
         let key = self.work.index.key(&put.key).unwrap_or_else(|| Bytes::from(put.key));
         let value = Bytes::from(value);
-        let version = Version { place, created, number, lease };
+        let bytes = u32::try_from(value.len()).expect("a request is far below 4 GiB");
+        let version = Version { place, created, number, lease, bytes };
         let record = Record { key: &key, put: Some((version, &value)) };
         self.append(place, &record)?;
         self.work.index.put(&key, version, &mut self.work.superseded);

@@ -1,8 +1,8 @@
 //! Transactions: which branch, whether it may, and what a read-only one answers. As etcd does it: all compares and checks see the state before.
 
 use proto::{
-    Compare, KeyValue, PutRequest, RangeRequest, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse, compare::TargetUnion,
-    request_op::Request, response_op::Response,
+    Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+    compare::TargetUnion, request_op::Request, response_op::Response,
 };
 
 use super::keys::KeyRange;
@@ -21,6 +21,9 @@ const EQUAL: i32 = 0;
 const GREATER: i32 = 1;
 const LESS: i32 = 2;
 const NOT_EQUAL: i32 = 3;
+
+/// What the answer of an operation takes that shows nothing.
+const OP_OVERHEAD: usize = 192;
 
 /// Which branch each transaction takes, the outer one first, then those nested in its branch.
 #[derive(Debug, Default)]
@@ -56,29 +59,38 @@ impl Path {
         self.taken[self.next - 1]
     }
 
-    /// Refuses what would fail half-way. `has_lease` knows which leases there are.
+    /// Refuses what would fail half-way; returns how many bytes the answer shows, at most. `has_lease` knows which leases there are.
     pub(super) fn check<L: Log>(
         &mut self,
         view: &View<'_, L>,
         request: &TxnRequest,
         has_lease: &impl Fn(i64) -> bool,
-    ) -> Result<(), Fault> {
-        self.check_branch(view, request, has_lease)?;
+    ) -> Result<usize, Fault> {
+        let shown = self.check_branch(view, request, has_lease)?;
         self.next = 0;
-        Ok(())
+        Ok(shown)
     }
 
-    fn check_branch<L: Log>(&mut self, view: &View<'_, L>, request: &TxnRequest, has_lease: &impl Fn(i64) -> bool) -> Result<(), Fault> {
+    fn check_branch<L: Log>(&mut self, view: &View<'_, L>, request: &TxnRequest, has_lease: &impl Fn(i64) -> bool) -> Result<usize, Fault> {
         let taken = self.step();
+        let mut shown = 0;
         for op in branch(request, taken) {
+            shown += OP_OVERHEAD;
             match &op.request {
-                Some(Request::RequestRange(range)) => check_revision(view, range)?,
-                Some(Request::RequestPut(put)) => check_put(view, put, has_lease)?,
-                Some(Request::RequestTxn(nested)) => self.check_branch(view, nested, has_lease)?,
-                Some(Request::RequestDeleteRange(_)) | None => {}
+                Some(Request::RequestRange(range)) => {
+                    check_revision(view, range)?;
+                    shown += view.weigh(range);
+                }
+                Some(Request::RequestPut(put)) => {
+                    check_put(view, put, has_lease)?;
+                    shown += weigh_put(view, put);
+                }
+                Some(Request::RequestTxn(nested)) => shown += self.check_branch(view, nested, has_lease)?,
+                Some(Request::RequestDeleteRange(delete)) => shown += weigh_delete(view, delete),
+                None => {}
             }
         }
-        Ok(())
+        Ok(shown)
     }
 }
 
@@ -95,6 +107,21 @@ pub(super) fn check_put<L: Log>(view: &View<'_, L>, put: &PutRequest, has_lease:
         return Err(Refusal::KeyNotFound.into());
     }
     Ok(())
+}
+
+/// Returns how many bytes of the previous value a put shows.
+pub(super) fn weigh_put<L: Log>(view: &View<'_, L>, put: &PutRequest) -> usize {
+    if put.prev_kv { view.weigh_all(&KeyRange::new(&put.key, b"")) } else { 0 }
+}
+
+/// Returns how many bytes of the previous values a deletion shows.
+pub(super) fn weigh_delete<L: Log>(view: &View<'_, L>, delete: &DeleteRangeRequest) -> usize {
+    if delete.prev_kv { view.weigh_all(&KeyRange::new(&delete.key, &delete.range_end)) } else { 0 }
+}
+
+/// Returns how many bytes a transaction of ranges alone shows.
+pub(super) fn weigh_read_only<L: Log>(view: &View<'_, L>, request: &TxnRequest) -> Result<usize, Fault> {
+    Path::choose(view, request)?.check(view, request, &|_| false)
 }
 
 /// A transaction of ranges alone.

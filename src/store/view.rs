@@ -1,5 +1,7 @@
 //! Reads: a range of keys at a revision, filtered, sorted and cut as etcd does it. The same for a published state and within a transaction.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use proto::{KeyValue, RangeRequest, RangeResponse, ResponseHeader};
 
@@ -18,6 +20,11 @@ const TARGET_VERSION: i32 = 1;
 const TARGET_CREATE: i32 = 2;
 const TARGET_MOD: i32 = 3;
 const TARGET_VALUE: i32 = 4;
+
+/// What a key and its value take in an answer besides their bytes.
+const KV_OVERHEAD: usize = 96;
+/// What a key takes in the list of those that are found.
+const LISTED_BYTES: usize = 48;
 
 /// One consistent snapshot.
 pub(super) struct View<'a, L> {
@@ -40,26 +47,25 @@ pub(super) fn check_range(request: &RangeRequest) -> Result<(), Refusal> {
 
 impl<L: Log> View<'_, L> {
     pub(super) fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Fault> {
-        if request.revision > self.revision {
-            return Err(Refusal::Future.into());
-        }
-        let at = if request.revision <= 0 { self.revision } else { request.revision };
-        if at < self.compacted {
-            return Err(Refusal::Compacted.into());
-        }
+        let at = self.revision_of(request)?;
         let range = KeyRange::new(&request.key, &request.range_end);
-        let limit = usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        let keep = match (request.count_only, limit_before_sort(request)) {
-            (true, _) => 0,
-            (false, true) => limit.saturating_add(1),
-            (false, false) => usize::MAX,
-        };
-        let (found, count) = self.find(&range, at, keep);
+        let limit = limit(request);
+        let keep = if request.count_only { 0 } else { kept(request) };
+        let (mut found, count) = self.find(&range, at, keep);
+        found.retain(|(_, version)| is_within(version, request));
+        let by_value = request.sort_target == TARGET_VALUE;
+        let mut more = found.len() > limit;
+        if !by_value {
+            // What is not shown is not read.
+            sort(&mut found, request, |a, b| compare(a, b, request.sort_target));
+            found.truncate(limit);
+        }
         let mut kvs = self.fill(found, request)?;
-        filter(&mut kvs, request);
-        sort(&mut kvs, request);
-        let more = kvs.len() > limit;
-        kvs.truncate(limit);
+        if by_value {
+            sort(&mut kvs, request, |a, b| a.value.cmp(&b.value));
+            more = kvs.len() > limit;
+            kvs.truncate(limit);
+        }
         if request.keys_only {
             kvs.iter_mut().for_each(|kv| kv.value.clear());
         }
@@ -67,21 +73,66 @@ impl<L: Log> View<'_, L> {
         Ok(RangeResponse { header: Some(header), kvs, more, count: i64::try_from(count).unwrap_or(i64::MAX) })
     }
 
+    /// Refuses a revision that cannot be read.
+    fn revision_of(&self, request: &RangeRequest) -> Result<i64, Refusal> {
+        if request.revision > self.revision {
+            return Err(Refusal::Future);
+        }
+        let at = if request.revision <= 0 { self.revision } else { request.revision };
+        if at < self.compacted { Err(Refusal::Compacted) } else { Ok(at) }
+    }
+
+    /// Returns how many bytes a range shows, at most, with what a list of its keys takes. No value is read for it.
+    pub(super) fn weigh(&self, request: &RangeRequest) -> usize {
+        let Ok(at) = self.revision_of(request) else { return 0 };
+        if request.count_only {
+            return 0;
+        }
+        let (keep, bare_keys) = (kept(request), bare_keys(request));
+        let (mut listed, mut bytes, mut largest) = (0, 0, 0);
+        self.each(&KeyRange::new(&request.key, &request.range_end), at, |key, version| {
+            if is_within(version, request) {
+                listed += 1;
+                let shown = KV_OVERHEAD + key.len() + if bare_keys { 0 } else { version.bytes as usize };
+                bytes += shown;
+                largest = largest.max(shown);
+            }
+            listed < keep
+        });
+        let by_value = request.sort_target == TARGET_VALUE;
+        let shown = if by_value { bytes } else { bytes.min(limit(request).saturating_mul(largest)) };
+        shown + listed * LISTED_BYTES
+    }
+
+    /// Returns how many bytes the keys of a range take that a deletion shows.
+    pub(super) fn weigh_all(&self, range: &KeyRange) -> usize {
+        let mut bytes = 0;
+        self.each(range, self.revision, |key, version| {
+            bytes += LISTED_BYTES + KV_OVERHEAD + key.len() + version.bytes as usize;
+            true
+        });
+        bytes
+    }
+
     /// The first `keep` keys of a range, and how many there are.
     pub(super) fn find(&self, range: &KeyRange, at: i64, keep: usize) -> (Vec<(Bytes, Version)>, usize) {
         let (mut found, mut count) = (Vec::new(), 0);
-        let show = |key: &Bytes, version: &Version| {
+        self.each(range, at, |key, version| {
             count += 1;
             if found.len() < keep {
                 found.push((key.clone(), *version));
             }
-        };
+            true
+        });
+        (found, count)
+    }
+
+    fn each(&self, range: &KeyRange, at: i64, show: impl FnMut(&Bytes, &Version) -> bool) {
         if at >= self.revision {
             self.index.each_live(range, show);
         } else {
             self.index.each_at(range, at, show);
         }
-        (found, count)
     }
 
     pub(super) fn key_value(&self, key: &[u8], version: &Version) -> Result<KeyValue, Fault> {
@@ -99,11 +150,24 @@ impl<L: Log> View<'_, L> {
         found.map(|version| self.key_value(key, &version)).transpose()
     }
 
-    /// etcd 3.7 answers `keys_only` from its index, which knows no leases, unless it must sort by value.
     fn fill(&self, found: Vec<(Bytes, Version)>, request: &RangeRequest) -> Result<Vec<KeyValue>, Fault> {
-        let bare_keys = request.keys_only && request.sort_target != TARGET_VALUE;
+        let bare_keys = bare_keys(request);
         found.iter().map(|(key, version)| if bare_keys { Ok(bare(key, version)) } else { self.key_value(key, version) }).collect()
     }
+}
+
+/// etcd 3.7 answers `keys_only` from its index, which knows no leases, unless it must sort by value.
+fn bare_keys(request: &RangeRequest) -> bool {
+    request.keys_only && request.sort_target != TARGET_VALUE
+}
+
+fn limit(request: &RangeRequest) -> usize {
+    usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX)
+}
+
+/// How many of the keys that are found are looked at.
+fn kept(request: &RangeRequest) -> usize {
+    if limit_before_sort(request) { limit(request).saturating_add(1) } else { usize::MAX }
 }
 
 fn bare(key: &[u8], version: &Version) -> KeyValue {
@@ -123,26 +187,26 @@ fn limit_before_sort(request: &RangeRequest) -> bool {
     in_order && bounds == [0; 4]
 }
 
-fn filter(kvs: &mut Vec<KeyValue>, request: &RangeRequest) {
+fn is_within(version: &Version, request: &RangeRequest) -> bool {
     let within = |number: i64, least: i64, most: i64| (least == 0 || number >= least) && (most == 0 || number <= most);
-    kvs.retain(|kv| {
-        within(kv.mod_revision, request.min_mod_revision, request.max_mod_revision)
-            && within(kv.create_revision, request.min_create_revision, request.max_create_revision)
-    });
+    within(version.place.main, request.min_mod_revision, request.max_mod_revision)
+        && within(version.created, request.min_create_revision, request.max_create_revision)
 }
 
-fn sort(kvs: &mut [KeyValue], request: &RangeRequest) {
-    let compare = |a: &KeyValue, b: &KeyValue| match request.sort_target {
-        TARGET_VERSION => a.version.cmp(&b.version),
-        TARGET_CREATE => a.create_revision.cmp(&b.create_revision),
-        TARGET_MOD => a.mod_revision.cmp(&b.mod_revision),
-        TARGET_VALUE => a.value.cmp(&b.value),
-        _ => a.key.cmp(&b.key),
-    };
+fn compare(a: &(Bytes, Version), b: &(Bytes, Version), target: i32) -> Ordering {
+    match target {
+        TARGET_VERSION => a.1.number.cmp(&b.1.number),
+        TARGET_CREATE => a.1.created.cmp(&b.1.created),
+        TARGET_MOD => a.1.place.main.cmp(&b.1.place.main),
+        _ => a.0.cmp(&b.0),
+    }
+}
+
+fn sort<T>(found: &mut [T], request: &RangeRequest, compare: impl Fn(&T, &T) -> Ordering) {
     match (request.sort_target, request.sort_order) {
-        (_, ORDER_DESCEND) => kvs.sort_by(|a, b| compare(b, a)),
+        (_, ORDER_DESCEND) => found.sort_by(|a, b| compare(b, a)),
         (TARGET_KEY, _) => {}
         // A target without an order is ascending.
-        _ => kvs.sort_by(compare),
+        _ => found.sort_by(compare),
     }
 }

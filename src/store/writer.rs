@@ -14,6 +14,7 @@ use proto::{
 use redb::{Database, Durability, ReadableDatabase};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
+use super::budget::{Account, Held};
 use super::defragment::{Copy, Unswapped};
 use super::log::{LEASES, LOG};
 use super::refusal::{Fault, Refusal};
@@ -35,6 +36,9 @@ const RETIRED_LOOK: Duration = Duration::from_secs(1);
 /// Longest sleep of a writer that has nothing to do: a bound, not a beat.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
+/// What a lease or one of its keys takes in an answer besides its bytes.
+const LISTED_BYTES: usize = 32;
+
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -48,16 +52,16 @@ pub(super) struct Ask {
 
 /// What the writer can do.
 pub(super) enum What {
-    Put(PutRequest, Reply<PutResponse>),
-    Delete(DeleteRangeRequest, Reply<DeleteRangeResponse>),
-    Txn(TxnRequest, Reply<TxnResponse>),
+    Put(PutRequest, Account, Reply<Held<PutResponse>>),
+    Delete(DeleteRangeRequest, Account, Reply<Held<DeleteRangeResponse>>),
+    Txn(TxnRequest, Account, Reply<Held<TxnResponse>>),
     Compact(CompactionRequest, Reply<CompactionResponse>),
     Grant(LeaseGrantRequest, Reply<LeaseGrantResponse>),
     Revoke(i64, Reply<()>),
     /// Answers the time to live, 0 of a lease that is not there.
     KeepAlive(i64, Reply<i64>),
-    TimeToLive(LeaseTimeToLiveRequest, Reply<LeaseTimeToLiveResponse>),
-    Leases(Reply<Vec<i64>>),
+    TimeToLive(LeaseTimeToLiveRequest, Account, Reply<Held<LeaseTimeToLiveResponse>>),
+    Leases(Account, Reply<Held<Vec<i64>>>),
     /// Whether superfluous changes are removed from the log; those that are superfluous already go before they are not.
     Sweep(bool, Reply<()>),
     /// Goes on in a copy of the database; answers how many bytes of it are history.
@@ -328,9 +332,9 @@ fn expire(turn: &mut Turn<'_>, now: Instant) -> Result<(), Fault> {
 
 fn apply(turn: &mut Turn<'_>, what: What, now: Instant) -> Result<Answer, Fault> {
     Ok(match what {
-        What::Put(request, reply) => answer(reply, settled(turn.put(request))?),
-        What::Delete(request, reply) => answer(reply, settled(turn.delete(request))?),
-        What::Txn(request, reply) => answer(reply, settled(turn.txn(request))?),
+        What::Put(request, account, reply) => answer(reply, settled(turn.put(request, &account))?),
+        What::Delete(request, account, reply) => answer(reply, settled(turn.delete(&request, &account))?),
+        What::Txn(request, account, reply) => answer(reply, settled(turn.txn(request, &account))?),
         What::Grant(request, reply) => {
             let granted = settled(turn.grant(request.id, request.ttl, now))?;
             let header = super::turn::header(turn.revision());
@@ -338,22 +342,33 @@ fn apply(turn: &mut Turn<'_>, what: What, now: Instant) -> Result<Answer, Fault>
         }
         What::Revoke(id, reply) => answer(reply, settled(turn.revoke(id))?),
         What::KeepAlive(id, reply) => answer(reply, Ok(turn.leases().renew(id, now))),
-        What::TimeToLive(request, reply) => answer(reply, Ok(time_to_live(turn, &request, now))),
-        What::Leases(reply) => answer(reply, Ok(turn.leases().ids())),
+        What::TimeToLive(request, account, reply) => answer(reply, time_to_live(turn, &request, &account, now)),
+        What::Leases(account, reply) => answer(reply, lease_ids(turn, &account)),
         What::Compact(..) | What::Sweep(..) | What::Swap(..) | What::Close(_) => unreachable!("the caller's own"),
     })
 }
 
-fn time_to_live(turn: &mut Turn<'_>, request: &LeaseTimeToLiveRequest, now: Instant) -> LeaseTimeToLiveResponse {
+fn time_to_live(
+    turn: &mut Turn<'_>,
+    request: &LeaseTimeToLiveRequest,
+    account: &Account,
+    now: Instant,
+) -> Result<Held<LeaseTimeToLiveResponse>, Refusal> {
     let header = super::turn::header(turn.revision());
     let id = request.id;
-    match turn.leases().look(id) {
-        None => LeaseTimeToLiveResponse { header, id, ttl: -1, ..Default::default() },
-        Some(lease) => {
-            let keys = if request.keys { lease.keys().map(|key| key.to_vec()).collect() } else { Vec::new() };
-            LeaseTimeToLiveResponse { header, id, ttl: lease.left(now), granted_ttl: lease.ttl, keys }
-        }
-    }
+    let Some(lease) = turn.leases().look(id) else {
+        let answer = LeaseTimeToLiveResponse { header, id, ttl: -1, ..Default::default() };
+        return Ok(Held { answer, hold: account.hold_now(0)? });
+    };
+    let shown = if request.keys { lease.keys().map(|key| LISTED_BYTES + key.len()).sum() } else { 0 };
+    let hold = account.hold_now(shown)?;
+    let keys = if request.keys { lease.keys().map(|key| key.to_vec()).collect() } else { Vec::new() };
+    Ok(Held { answer: LeaseTimeToLiveResponse { header, id, ttl: lease.left(now), granted_ttl: lease.ttl, keys }, hold })
+}
+
+fn lease_ids(turn: &mut Turn<'_>, account: &Account) -> Result<Held<Vec<i64>>, Refusal> {
+    let hold = account.hold_now(turn.leases().count() * LISTED_BYTES)?;
+    Ok(Held { answer: turn.leases().ids(), hold })
 }
 
 fn compacted_response(revision: i64) -> CompactionResponse {

@@ -1,5 +1,5 @@
-//! Tells an optimised program which commit it is made of: `WATCHCACHE_COMMIT` in the environment, or what git says of the sources. An unoptimised one would be compiled
-//! again after each commit.
+//! Tells an optimised program which commit it is made of: `WATCHCACHE_COMMIT` in the environment, or what git says of the sources. An unoptimised one would be
+//! compiled again after each commit.
 
 use std::io::{Result, Write, stdout};
 use std::{env, path::Path, process::Command};

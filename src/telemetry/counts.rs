@@ -61,17 +61,17 @@ impl RequestCounts {
 
 /// Requests that upstream has answered for one reason, with one code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the labels of `watchcache_handed_on_requests_total`")]
-pub struct HandedOn {
+#[expect(missing_docs, reason = "the labels of `watchcache_forwarded_requests_total`")]
+pub struct Forwarded {
     pub reason: String,
     pub code: String,
     pub count: u64,
 }
 
-/// How long the answers took to begin of all requests that were handed on for one reason.
+/// How long the answers took to begin of all requests that were forwarded for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HandedOnTimes {
+pub struct ForwardedTimes {
     /// Why they were.
     pub reason: String,
     /// How many they are.
@@ -99,13 +99,13 @@ impl Metrics {
 
     /// Counts the requests that upstream has answered, by reason and code.
     #[must_use]
-    pub fn handed_on_counts(&self) -> Vec<HandedOn> {
+    pub fn forwarded_counts(&self) -> Vec<Forwarded> {
         let mut counts = Vec::new();
-        for family in self.handed_on.collect() {
+        for family in self.forwarded.collect() {
             for series in family.get_metric() {
                 let label = |name: &str| series.get_label().iter().find(|label| label.name() == name).map_or("", |label| label.value());
                 let count = series.get_counter().get_value() as u64;
-                counts.push(HandedOn { reason: label("reason").to_owned(), code: label("code").to_owned(), count });
+                counts.push(Forwarded { reason: label("reason").to_owned(), code: label("code").to_owned(), count });
             }
         }
         counts
@@ -113,15 +113,15 @@ impl Metrics {
 
     /// Tells how long upstream took to answer, by reason.
     #[must_use]
-    pub fn handed_on_times(&self) -> Vec<HandedOnTimes> {
+    pub fn forwarded_times(&self) -> Vec<ForwardedTimes> {
         let mut times = Vec::new();
-        for family in self.handed_on_duration.collect() {
+        for family in self.forwarded_duration.collect() {
             for series in family.get_metric() {
                 let (reason, histogram) = (series.get_label().first().map_or("", |label| label.value()), series.get_histogram());
                 let bounded = histogram.get_bucket().iter().filter(|bucket| bucket.upper_bound().is_finite());
                 let buckets = bounded.map(|bucket| (bucket.upper_bound(), bucket.cumulative_count())).collect();
                 let (count, sum) = (histogram.get_sample_count(), histogram.get_sample_sum());
-                times.push(HandedOnTimes { reason: reason.to_owned(), count, sum, buckets });
+                times.push(ForwardedTimes { reason: reason.to_owned(), count, sum, buckets });
             }
         }
         times
@@ -171,15 +171,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_on_is_told_with_its_times() {
+    fn what_was_forwarded_is_told_with_its_times() {
         let metrics = Metrics::new();
         for (code, millis) in [("200", 3), ("200", 90), ("503", 20_000)] {
-            metrics.was_handed_on("write", code, Duration::from_millis(millis));
+            metrics.was_forwarded("write", code, Duration::from_millis(millis));
         }
-        metrics.was_handed_on("document", "200", Duration::ZERO);
-        let counts = metrics.handed_on_counts();
+        metrics.was_forwarded("document", "200", Duration::ZERO);
+        let counts = metrics.forwarded_counts();
         assert_eq!(counts.iter().filter(|row| row.reason == "write").map(|row| row.count).sum::<u64>(), 3, "{counts:?}");
-        let times = metrics.handed_on_times();
+        let times = metrics.forwarded_times();
         let write = times.iter().find(|row| row.reason == "write").expect("it was counted");
         assert_eq!((times.len(), write.count), (2, 3));
         assert!((write.sum - 20.093).abs() < 1e-6, "{write:?}");

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
 
+mod admission;
 mod authentication;
 pub mod build;
 mod conversion;
@@ -9,6 +10,7 @@ mod counts;
 mod family;
 mod log;
 mod panics;
+mod pod_security;
 mod process;
 mod request;
 mod resource;
@@ -26,11 +28,13 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
 };
 
+pub use admission::{WebhookCall, WebhookResult};
 pub use conversion::ConversionFailure;
-pub use counts::{HandedOn, HandedOnTimes, RequestCounts};
+pub use counts::{Forwarded, ForwardedTimes, RequestCounts};
 use family::{Family, Labels};
 pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
+pub use pod_security::{JudgedWrite, PodEvaluation};
 pub use process::{open_files_limits, resident_bytes};
 pub use request::{RequestTimer, Scope, Verb};
 pub use resource::{EtcdTimer, ResourceFigures, ResourceMetrics, ServedMetrics};
@@ -46,8 +50,8 @@ const LATENCY: &[f64] =
     &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
 /// Buckets of the freshness wait, which ends after 3 s.
 const READ_WAIT: &[f64] = &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
-/// Buckets of `watchcache_handed_on_duration_seconds`: few, for there is one row of them for each reason.
-const HANDED_ON: &[f64] = &[0.005, 0.025, 0.1, 0.5, 2.0, 10.0];
+/// Buckets of `watchcache_forwarded_duration_seconds`: few, for there is one row of them for each reason.
+const FORWARDED: &[f64] = &[0.005, 0.025, 0.1, 0.5, 2.0, 10.0];
 /// Buckets of `apiserver_watch_list_duration_seconds`.
 const WATCH_LIST: &[f64] = &[0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
 
@@ -66,6 +70,8 @@ pub struct Metrics {
     process: process::Process,
     families: Families,
     authentication_config: authentication::AuthenticationConfig,
+    admission_webhooks: admission::AdmissionWebhooks,
+    pod_security: pod_security::PodSecurity,
     conversion_webhooks: conversion::ConversionWebhooks,
     /// What `/metrics/slis` tells.
     pub slis: Slis,
@@ -113,10 +119,10 @@ pub struct Metrics {
     pub audit_levels: IntCounterVec,
     /// `apiserver_audit_requests_rejected_total`: requests that were refused because they could not be told.
     pub audit_rejected: IntCounter,
-    /// `watchcache_handed_on_requests_total{reason,code}`: requests that upstream answered, and why.
-    handed_on: IntCounterVec,
-    /// `watchcache_handed_on_duration_seconds{reason}`: how long their answers took to begin.
-    handed_on_duration: HistogramVec,
+    /// `watchcache_forwarded_requests_total{reason,code}`: requests that upstream answered, and why.
+    forwarded: IntCounterVec,
+    /// `watchcache_forwarded_duration_seconds{reason}`: how long their answers took to begin.
+    forwarded_duration: HistogramVec,
     /// `watchcache_kept_answers_total`: documents of upstream that were answered as they were kept.
     pub kept_answers: IntCounter,
     /// `watchcache_upstream_up{server}`: whether upstream answered when it was asked last.
@@ -235,6 +241,8 @@ impl Metrics {
         let catalogue = Catalogue { registry: &registry, labelled: RefCell::default() };
         let families = Families::new(&catalogue);
         let authentication_config = authentication::AuthenticationConfig::new(&catalogue);
+        let admission_webhooks = admission::AdmissionWebhooks::new(&catalogue);
+        let pod_security = pod_security::PodSecurity::new(&catalogue);
         let conversion_webhooks = conversion::ConversionWebhooks::new(&catalogue);
         let watch_filters_bytes = catalogue.add(IntGauge::new(
             "watchcache_watch_filters_bytes",
@@ -291,16 +299,16 @@ impl Metrics {
             "watchcache_request_body_bytes",
             "Bytes of request bodies under way, past 128 KiB a connection; --request-bodies-bytes-limit bounds them.",
         ));
-        let handed_on = catalogue.counter(
-            "watchcache_handed_on_requests_total",
-            "Requests that were handed on to the upstream, by the code of the answer and the reason: write, document (discovery, OpenAPI, unknown paths), not_served (not here, or not by the upstream), loading, unreadable, incomplete (this etcd does not have what the upstream has), release (the upstream is of another minor, which shows the resource otherwise), subresource, behind.",
+        let forwarded = catalogue.counter(
+            "watchcache_forwarded_requests_total",
+            "Requests that were forwarded to the upstream, by the code of the answer and the reason: write, document (discovery, OpenAPI, unknown paths), not_served (not here, or not by the upstream), loading, unreadable, incomplete (this etcd does not have what the upstream has), release (the upstream is of another minor, which shows the resource otherwise), subresource, behind.",
             &["reason", "code"],
         );
-        let handed_on_duration = catalogue.histogram(
-            "watchcache_handed_on_duration_seconds",
-            "Time until the answer of --upstream-server to a request that was handed on began, by the reason.",
+        let forwarded_duration = catalogue.histogram(
+            "watchcache_forwarded_duration_seconds",
+            "Time until the answer of --upstream-server to a request that was forwarded began, by the reason.",
             &["reason"],
-            HANDED_ON.into(),
+            FORWARDED.into(),
         );
         let kept_answers = catalogue.add(IntCounter::new(
             "watchcache_kept_answers_total",
@@ -314,7 +322,7 @@ impl Metrics {
         );
         let incomplete = catalogue.gauge(
             "watchcache_incomplete",
-            "1 for a resource of which --upstream-server has something else than this etcd: its requests are handed on.",
+            "1 for a resource of which --upstream-server has something else than this etcd: its requests are forwarded.",
             &["group", "resource"],
         );
         let feed_up = catalogue.add(gauge("watchcache_feed_up", "1 while memory follows its source, 0 when it is behind: more than 5 s behind etcd; with --source=upstream when a resource is cut off, or was not heard of for 100 s."));
@@ -350,6 +358,8 @@ impl Metrics {
             process,
             families,
             authentication_config,
+            admission_webhooks,
+            pod_security,
             conversion_webhooks,
             slis: Slis::new(),
             labelled,
@@ -374,8 +384,8 @@ impl Metrics {
             audit_errors,
             audit_levels,
             audit_rejected,
-            handed_on,
-            handed_on_duration,
+            forwarded,
+            forwarded_duration,
             kept_answers,
             upstream_up,
             etcd_proven,
@@ -400,10 +410,10 @@ impl Metrics {
         ServedMetrics::new(self, group, version, resource)
     }
 
-    /// A request was handed on for this reason; its answer, of this code, began after so long.
-    pub fn was_handed_on(&self, reason: &str, code: &str, time: Duration) {
-        self.handed_on.with_label_values(&[reason, code]).inc();
-        self.handed_on_duration.with_label_values(&[reason]).observe(time.as_secs_f64());
+    /// A request was forwarded for this reason; its answer, of this code, began after so long.
+    pub fn was_forwarded(&self, reason: &str, code: &str, time: Duration) {
+        self.forwarded.with_label_values(&[reason, code]).inc();
+        self.forwarded_duration.with_label_values(&[reason]).observe(time.as_secs_f64());
     }
 
     /// Forgets the series of each resource of which `is_served` (group, version where a series has one, resource) says that it is gone. Looks at every

@@ -1,4 +1,5 @@
-//! CPU, memory, file descriptors and start of this process, read from `/proc` when metrics are asked for. Without `/proc` they are absent, but for CPU time, which stays 0.
+//! CPU, memory, file descriptors and start of this process, read from `/proc` when metrics are asked for. Without `/proc` they are absent, but for CPU time,
+//! which stays 0.
 
 use std::fs;
 

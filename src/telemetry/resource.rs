@@ -142,6 +142,11 @@ impl ResourceMetrics {
         }
     }
 
+    /// Returns the families of the process.
+    pub(super) fn all(&self) -> &Metrics {
+        &self.rare.metrics
+    }
+
     /// Shows what the cache holds of the resource, or that it does not know: then the series are absent.
     pub fn show(&self, figures: Option<&ResourceFigures>) {
         let Rare { metrics, group, resource, .. } = &*self.rare;

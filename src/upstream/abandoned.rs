@@ -1,5 +1,5 @@
-//! Limits how often a client may abandon a request to upstream. Each time costs upstream as much as an answer, and what is reset counts against a connection that
-//! others share. Pure.
+//! Limits how often a client may abandon a request to upstream. Each time costs upstream as much as an answer, and what is reset counts against a connection
+//! that others share. Pure.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! Upstream's documents (discovery, OpenAPI), kept with their ETags: upstream is asked about each whether it has changed, and sends it only then. Upstream still sees every request and judges it.
+//! Upstream's documents (discovery, OpenAPI), kept with their ETags: upstream is asked about each whether it has changed, and sends it only then. Upstream
+//! still sees every request and judges it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,7 +37,8 @@ impl Default for DocumentCache {
     }
 }
 
-/// The key of a document: a digest of the path, of what of the query an answer depends on, and of the form. What a client writes has any length; its digest has one.
+/// The key of a document: a digest of the path, of what of the query an answer depends on, and of the form. What a client writes has any length; its digest has
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct DocumentKey([u8; 32]);
 

@@ -1,5 +1,5 @@
-//! Which headers of a request go on to upstream, and which of its answer come back. What concerns one connection stays there (RFC 9110 §7.6.1); what names a user is
-//! taken out of what clients send. Pure.
+//! Which headers of a request go on to upstream, and which of its answer come back. What concerns one connection stays there (RFC 9110 §7.6.1); what names a
+//! user is taken out of what clients send. Pure.
 
 use http::header::{
     AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
@@ -64,8 +64,8 @@ fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-/// Makes the headers of a client's request those that upstream gets. Nobody is named in them any longer, in any header that upstream believes, but for whom the client
-/// wants to act as when `keeps_impersonation`.
+/// Makes the headers of a client's request those that upstream gets. Nobody is named in them any longer, in any header that upstream believes, but for whom the
+/// client wants to act as when `keeps_impersonation`.
 pub fn outward(headers: &mut HeaderMap, marker: &LoopMarker, client: &str, keeps_impersonation: bool, trusted: &Trusted) {
     let upgrade = upgrade(headers);
     let takes_trailers = headers.get_all(TE).iter().any(|te| te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers"));
@@ -102,8 +102,8 @@ pub fn inward(headers: &mut HeaderMap, is_upgraded: bool) {
     }
 }
 
-/// Takes away what was for us alone: the known ones, and those that `Connection` names. Whom somebody wants to act as is no affair of a connection: without it he
-/// would act as himself.
+/// Takes away what was for us alone: the known ones, and those that `Connection` names. Whom somebody wants to act as is no affair of a connection: without it
+/// he would act as himself.
 fn one_hop_less(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION).filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
     for name in named.iter().filter(|name| !name.as_str().starts_with(IMPERSONATION_PREFIX)).chain(&HOP_BY_HOP) {
@@ -111,7 +111,8 @@ fn one_hop_less(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a header names somebody to a kube-apiserver with the usual flags, or to one behind a server that takes `_` for `-`, as those do that make variables of headers.
+/// Whether a header names somebody to a kube-apiserver with the usual flags, or to one behind a server that takes `_` for `-`, as those do that make variables
+/// of headers.
 fn names_somebody(name: &str) -> bool {
     let name = folded(name);
     name.starts_with(IDENTITY_PREFIX) || name.starts_with(IMPERSONATION_PREFIX)

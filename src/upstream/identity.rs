@@ -17,7 +17,8 @@ pub enum AuthMode {
     OwnToken,
 }
 
-/// A user with a name, group or fact that no header can carry: with a newline, say. Without a name the headers would name nobody, and our certificate would count.
+/// A user with a name, group or fact that no header can carry: with a newline, say. Without a name the headers would name nobody, and our certificate would
+/// count.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("this user's name, groups or extra cannot be told to the API server behind this one")]
 pub struct UnencodableUser;

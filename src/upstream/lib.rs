@@ -1,7 +1,7 @@
-//! A read replica answers what its memory can answer. Everything else is handed on to the kube-apiserver whose etcd it shares, upstream.
+//! A read replica answers what its memory can answer. Everything else is forwarded to the kube-apiserver whose etcd it shares, upstream.
 //!
-//! [`backend_for`] decides who answers a request. [`headers`] says what of its head goes along and what comes back, [`AuthMode`] as whom it is sent, and [`Upstream`]
-//! sends it; [`DocumentCache`] keeps what upstream says of the cluster, [`Agreed`] what it serves, and [`Listed`] is compared with what is here.
+//! [`backend_for`] decides who answers a request. [`headers`] says what of its head goes along and what comes back, [`AuthMode`] as whom it is sent, and
+//! [`Upstream`] sends it; [`DocumentCache`] keeps what upstream says of the cluster, [`Agreed`] what it serves, and [`Listed`] is compared with what is here.
 
 mod abandoned;
 mod compare;

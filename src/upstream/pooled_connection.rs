@@ -29,8 +29,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long an upstream that speaks only HTTP/1.1 is assumed to go on so.
 const HTTP1_FOR: Duration = Duration::from_secs(60);
 
-/// Streams of one connection that are reset, until it takes no more requests: servers end a connection on which too many are (Envoy 500, nginx and Go by how many
-/// are at work at once, h2 what comes too late for 1,024), and with it what others have on it.
+/// Streams of one connection that are reset, until it takes no more requests: servers end a connection on which too many are (Envoy 500, nginx and Go by how
+/// many are at work at once, h2 what comes too late for 1,024), and with it what others have on it.
 pub(crate) const RESETS_MAX: usize = 100;
 
 /// See the file's header. `B` is the body of the requests.

@@ -1,5 +1,5 @@
-//! The body of a request that can be sent once more, as long as it is short: for a server that says that it has not looked at the request. Trailers end it: they could
-//! name what was taken out of the head.
+//! The body of a request that can be sent once more, as long as it is short: for a server that says that it has not looked at the request. Trailers end it:
+//! they could name what was taken out of the head.
 
 use std::pin::Pin;
 use std::sync::Arc;

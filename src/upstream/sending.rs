@@ -1,5 +1,5 @@
-//! Requests whose client has left before upstream has ended them. They keep their place among the streams of their connection until upstream is done with them, so
-//! that a client that begins and leaves requests has no more under way there than one that waits.
+//! Requests whose client has left before upstream has ended them. They keep their place among the streams of their connection until upstream is done with them,
+//! so that a client that begins and leaves requests has no more under way there than one that waits.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -35,13 +35,13 @@ const STREAMS_MAX: usize = 240;
 const TRIES_MAX: u32 = 4;
 /// Connections.
 const CONNECTIONS_MAX: usize = 64;
-/// Requests under way on connections that are shared, and as many on connections of their own. A client has at most seven times what is free of them, and what lasts
-/// leaves a quarter free.
+/// Requests under way on connections that are shared, and as many on connections of their own. A client has at most seven times what is free of them, and what
+/// lasts leaves a quarter free.
 const REQUESTS_MAX: usize = CONNECTIONS_MAX * STREAMS_MAX;
 /// All requests of nobody together have this part of the latter.
 const NOBODYS_PART: usize = 10;
-/// Connections that files are reserved for: those that requests share, and of those that have one of their own (upgrades, and requests of nobody) as many as there
-/// are on a busy day. To reserve one for each place would leave clients half of the usual 20,000 files.
+/// Connections that files are reserved for: those that requests share, and of those that have one of their own (upgrades, and requests of nobody) as many as
+/// there are on a busy day. To reserve one for each place would leave clients half of the usual 20,000 files.
 pub const CONNECTIONS_RESERVED: usize = CONNECTIONS_MAX + 1_024;
 /// A connection without requests is closed after this time (Go's default for its clients).
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -59,10 +59,10 @@ pub enum UpstreamError {
     #[error("{0}")]
     Broken(String),
     /// Nothing was sent: the path leads nowhere, or past upstream.
-    #[error("the path cannot be handed on: {0}")]
+    #[error("the path cannot be forwarded: {0}")]
     BadTarget(&'static str),
     /// Nothing was sent: as many requests are under way as may be, or as this client may have.
-    #[error("too many requests are handed on at once")]
+    #[error("too many requests are forwarded at once")]
     TooMany,
     /// Nothing was sent: this client has given up too many requests lately.
     #[error("this client has given up too many requests, please try again later")]
@@ -220,8 +220,8 @@ where
         self.at.url("")
     }
 
-    /// Sends a request whose headers say all that upstream is to know but our own credentials; waits for the head of the answer. Its URI is a path with a query.
-    /// Requests of nobody go over HTTP/1.1: a kube-apiserver takes no more requests on an HTTP/2 connection that has brought one (its
+    /// Sends a request whose headers say all that upstream is to know but our own credentials; waits for the head of the answer. Its URI is a path with a
+    /// query. Requests of nobody go over HTTP/1.1: a kube-apiserver takes no more requests on an HTTP/2 connection that has brought one (its
     /// `UnauthenticatedHTTP2DOSMitigation`). What upstream says it has not looked at is sent again.
     ///
     /// A request that is given up keeps its place until upstream is done with it; who gives up many at once has to pause.

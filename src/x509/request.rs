@@ -102,7 +102,8 @@ fn algorithm_identifier(contents: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((oid, parameters.map_or(&[][..], |parameters| parameters.whole)))
 }
 
-/// Whether the extensions that the attributes ask for can be read, with the alternative names among them. Attributes that are no lists of values are passed over.
+/// Whether the extensions that the attributes ask for can be read, with the alternative names among them. Attributes that are no lists of values are passed
+/// over.
 fn confirm_extensions(attributes: &[u8]) -> Result<(), Malformed> {
     let mut seen = HashSet::new();
     let (mut names, mut has_duplicates) = (None, false);
@@ -155,7 +156,8 @@ mod tests {
         if is_time { "a time".to_owned() } else { text }
     }
 
-    /// Random requests with what Go reads in them: `tests/differential/requests` writes them, and `WATCHCACHE_TEST_CERTIFICATE_REQUESTS` may name a file with more.
+    /// Random requests with what Go reads in them: `tests/differential/requests` writes them, and `WATCHCACHE_TEST_CERTIFICATE_REQUESTS` may name a file with
+    /// more.
     #[test]
     fn requests_say_what_go_reads() {
         let recorded = match std::env::var("WATCHCACHE_TEST_CERTIFICATE_REQUESTS") {

@@ -164,7 +164,7 @@ class Alone(Server):
 class InFront(Server):
     """watchcache in front of a kube-apiserver, with TLS. The writer speaks to the kube-apiserver."""
 
-    # What it has lost it hands on: the kube-apiserver remembers.
+    # What it has lost it forwards: the kube-apiserver remembers.
     forgets = False
 
     def __init__(self, program, there, peers):

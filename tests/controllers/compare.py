@@ -477,7 +477,7 @@ class Stage:
     def serve(self):
         self.ours = self.start("watchcache", self.watchcache, "serve", *self.tls, "--insecure-port=0", f"--secure-port={OURS}", "--data-dir=store", "--root-ca-file=ca.crt",
                                "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
-                               f"--controllers={CONTROLLERS}", *self.flags)
+                               f"--controllers={CONTROLLERS}", "--disable-admission-plugins=ServiceAccount", *self.flags)
 
     def kill(self):
         self.ours.send_signal(signal.SIGKILL)

@@ -15,6 +15,7 @@ import http.server
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -115,7 +116,7 @@ def converted(item, desired):
 class Webhook:
     """Serves conversions, in one of many moods."""
 
-    def __init__(self, folder, port):
+    def __init__(self, folder, port, address="127.0.0.1"):
         self.folder = folder
         self.mood, self.calls, self.lock = "good", {"ours": [0, 0], "theirs": [0, 0]}, threading.Lock()
         outer = self
@@ -136,7 +137,7 @@ class Webhook:
             def handle_error(self, *_):
                 pass
 
-        self.listener = Listener(("127.0.0.1", port), Handler)
+        self.listener = Listener((address, port), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(os.path.join(folder, "srv.crt"), os.path.join(folder, "srv.key"))
         self.listener.socket = context.wrap_socket(self.listener.socket, server_side=True, do_handshake_on_connect=False)
@@ -590,6 +591,14 @@ def old_reviews(story):
     story.hook.mood = "good"
 
 
+def own_address():
+    """An address of this host that a slice may have: not on loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        # Sends nothing: the kernel says from where it would.
+        asking.connect(("192.0.2.2", 9))
+        return asking.getsockname()[0]
+
+
 def service(story):
     """A webhook that is named by its Service, of watchcache alone: a kube-apiserver asks its cluster IP, which nobody answers here."""
     folder, name = story.hook.folder, "hook.default.svc"
@@ -602,7 +611,7 @@ def service(story):
         openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{own}.key", "-subj", "/CN=hook", "-out", f"{own}.csr")
         openssl("x509", "-req", "-in", f"{own}.csr", "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key", "-CAcreateserial", "-days", "2",
                 "-out", f"{own}.crt", "-extfile", extensions)
-        hook = Webhook(made, 0)
+        hook = Webhook(made, 0, own_address())
     story.servers = story.servers[:1]
     server, path = story.servers[0], story.path
     story.define()
@@ -617,7 +626,7 @@ def service(story):
     server.ask("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", {
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "hook-1", "namespace": "default", "labels": {
             "kubernetes.io/service-name": "hook"}}, "addressType": "IPv4", "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]})
+        "endpoints": [{"addresses": [own_address()], "conditions": {"ready": True}}]})
     code, told, _ = server.settled("GET", path("v2", "a"))
     story.compared += 1
     if (code, told.get("spec", {}).get("host")) != (200, "h"):

@@ -37,7 +37,7 @@ export ETCD_PID=$!
 # What admission changes or refuses is no matter of strategies; random flow schemas would queue the requests.
 off=ServiceAccount,CertificateApproval,CertificateSigning,CertificateSubjectRestriction,ClusterTrustBundleAttest,DefaultIngressClass,DefaultStorageClass
 off+=,DefaultTolerationSeconds,LimitRanger,MutatingAdmissionPolicy,MutatingAdmissionWebhook,PersistentVolumeClaimResize,PodSecurity,PodTopologyLabels,Priority
-off+=,ResourceQuota,RuntimeClass,StorageObjectInUseProtection,TaintNodesByCondition,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook
+off+=,ResourceQuota,RuntimeClass,StorageObjectInUseProtection,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook
 off=${OFF:-$off} modes=${AUTHORIZATION:-RBAC}
 "$peers/kube-apiserver" --etcd-servers "http://127.0.0.1:$port" --secure-port $((port + 2)) --bind-address 127.0.0.1 --advertise-address 127.0.0.1 \
   --tls-cert-file srv.crt --tls-private-key-file srv.key --token-auth-file tokens.csv --authorization-mode "$modes" --service-cluster-ip-range "$range" --service-node-port-range "$node_ports" \
@@ -46,7 +46,8 @@ off=${OFF:-$off} modes=${AUTHORIZATION:-RBAC}
 children+=($!)
 export KUBE_APISERVER_PID=$!
 "$watchcache" serve --controllers= --enable-priority-and-fairness=false --insecure-port 0 --secure-port $((port + 3)) --bind-address 127.0.0.1 --tls-cert-file srv.crt --tls-private-key-file srv.key \
-  --token-auth-file tokens.csv --authorization-mode "$modes" --data-dir store --advertise-address 127.0.0.1 --service-cluster-ip-range "$range" --service-node-port-range "$node_ports" > watchcache.log 2>&1 &
+  --token-auth-file tokens.csv --authorization-mode "$modes" --data-dir store --advertise-address 127.0.0.1 --service-cluster-ip-range "$range" --service-node-port-range "$node_ports" \
+  --disable-admission-plugins "$off" ${ON:+--enable-admission-plugins "$ON"} > watchcache.log 2>&1 &
 children+=($!)
 export WATCHCACHE_PID=$!
 

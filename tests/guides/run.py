@@ -169,8 +169,8 @@ class Cluster:
     """etcd, kube-apiserver and kube-controller-manager, and an administrator's kubeconfig file."""
 
     def __init__(self, folder, peers, ports):
-        self.folder, self.running = folder, []
-        self.etcd, self.peer, self.api = ports.free(), ports.free(), ports.free()
+        self.folder, self.peers, self.running = folder, peers, []
+        self.etcd, self.peer, self.api, self.manager = (ports.free() for _ in range(4))
         self.certificates()
         url, peer, api = f"http://127.0.0.1:{self.etcd}", f"http://127.0.0.1:{self.peer}", f"https://127.0.0.1:{self.api}"
         user = {"client-certificate-data": self.base64("admin.crt"), "client-key-data": self.base64("admin.key")}
@@ -186,8 +186,6 @@ class Cluster:
                    "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/16", "--proxy-client-cert-file=proxy.crt",
                    "--proxy-client-key-file=proxy.key", "--requestheader-client-ca-file=proxy-ca.crt", "--requestheader-allowed-names=proxy", "--requestheader-username-headers=X-Remote-User",
                    "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-")
-        self.begin(os.path.join(peers, "kube-controller-manager"), f"--kubeconfig={self.kubeconfig}", "--root-ca-file=ca.crt", "--service-account-private-key-file=sa.key", "--leader-elect=false",
-                   f"--secure-port={ports.free()}", "--bind-address=127.0.0.1", "--cert-dir=manager")
 
     def base64(self, name):
         import base64
@@ -211,7 +209,13 @@ class Cluster:
     def ready(self, kubectl):
         """Waits until a Pod could be created: its namespace has its ServiceAccount."""
         deadline = time.monotonic() + CLUSTER_SECONDS
-        ask = [kubectl, "--kubeconfig", self.kubeconfig, "get", "serviceaccount", "default"]
+        self.until(deadline, [kubectl, "--kubeconfig", self.kubeconfig, "get", "--raw", "/healthz"])
+        # It ends when the API server is not healthy within ten seconds, which takes longer on a busy machine.
+        self.begin(os.path.join(self.peers, "kube-controller-manager"), f"--kubeconfig={self.kubeconfig}", "--root-ca-file=ca.crt", "--service-account-private-key-file=sa.key", "--leader-elect=false",
+                   f"--secure-port={self.manager}", "--bind-address=127.0.0.1", "--cert-dir=manager")
+        self.until(deadline, [kubectl, "--kubeconfig", self.kubeconfig, "get", "serviceaccount", "default"])
+
+    def until(self, deadline, ask):
         while subprocess.run(ask, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
             ended = [process.args[0] for process in self.running if process.poll() is not None]
             if ended or time.monotonic() > deadline:

@@ -110,11 +110,6 @@ fn the_command_of_the_image_is_one_that_we_understand() -> Outcome {
     Ok(())
 }
 
-/// The definition with a rule in CEL.
-fn text_of_rules(definition: &str) -> String {
-    definition.replace("{type: object}", "{type: object, x-kubernetes-validations: [{rule: \"true\"}]}")
-}
-
 /// The manifests of an aggregated API server, whose definitions are those of an example; with a real host: `live/aggregated`.
 #[test]
 fn aggregated_manifests_are_printed() -> Outcome {
@@ -153,11 +148,6 @@ fn aggregated_manifests_are_printed() -> Outcome {
     let all = "Namespace ServiceAccount ClusterRole ClusterRoleBinding ClusterRoleBinding RoleBinding ConfigMap ConfigMap Secret Service StatefulSet APIService";
     assert_eq!(kinds.join(" "), all);
     assert_eq!(String::from_utf8(output.stderr)?, "");
-    let rules = text_of_rules(&(head.to_owned() + &version("v1", true)));
-    fs::write(&file, rules)?;
-    let output = print(&[])?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.contains("widgets.ex.io: x-kubernetes-validations are not evaluated"), "{told}");
     for (flags, wrong) in [
         (&["--name=A"][..], "--name \"A\": must have"),
         (&["--namespace="], "--namespace \"\": must have"),

@@ -28,8 +28,8 @@ FIRES = {
     "WatchcacheAuditEventsLost",
     # `fed` has the least budget that there is.
     "WatchcacheLoadsRefused", "WatchcacheHistoryGivenUp", "WatchcacheOverBudget",
-    # `replica` hands on to a server that does not answer any more, and `fed` follows that one.
-    "WatchcacheUpstreamAway", "WatchcacheHandedOnFails", "WatchcacheBehind",
+    # `replica` forwards to a server that does not answer any more, and `fed` follows that one.
+    "WatchcacheUpstreamAway", "WatchcacheForwardedFails", "WatchcacheBehind",
 }
 # Panels for which they have nothing to show, and why.
 EMPTY = set()

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, etcdctl, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec, prometheus (promtool, and promql, which judges expressions by scrapes), protoc (default: all of these); kube-scheduler, kubemark, e2e.test
+# KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, etcdctl, kube-apiserver, kube-controller-manager, kubectl,
+# oidc-provider, helm, haproxy, h2spec, prometheus (promtool, and promql, which judges expressions by scrapes), protoc (default: all of these);
+# kube-scheduler, kubemark, e2e.test (Kubernetes' own end-to-end suites of API machinery and kubectl), flags (what the command line of kube-apiserver
+# takes: OUT/flags prints src/config/kube_apiserver/recorded.txt). A part that OUT already has at the wanted version is left alone. Needs a Go
+# toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy and protoc are those of the
+# Debian or Ubuntu that this runs on: their packages are unpacked, not installed.
 # etcd-3.6 and etcd-3.5 are older releases of etcd, each in a folder of its name (OUT/etcd-3.5/etcd).
-# (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy and
-# protoc are those of the Debian or Ubuntu that this runs on: their packages are unpacked, not installed.
 set -euo pipefail
 
 etcd_version=v3.7.3
@@ -182,6 +185,7 @@ for part in "${parts[@]}"; do
   kube-scheduler) program kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler/app 'app.NewSchedulerCommand()' && kubernetes+=("$part") ;;
   kubemark) program kubemark k8s.io/kubernetes/cmd/kubemark/app 'app.NewHollowNodeCommand()' && kubernetes+=("$part") ;;
   kubectl) program kubectl k8s.io/kubectl/pkg/cmd 'cmd.NewDefaultKubectlCommand()' && kubernetes+=("$part") ;;
+  flags) mkdir -p "$work/kubernetes/flags" && cp "$sources/flags/main.go" "$work/kubernetes/flags/" && kubernetes+=("$part") ;;
   e2e.test) mkdir -p "$work/kubernetes/e2e.test" && cp "$sources/e2e/main.go" "$work/kubernetes/e2e.test/" && kubernetes+=("$part") ;;
   *) echo "unknown part $part" >&2; exit 2 ;;
   esac

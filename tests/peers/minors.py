@@ -5,7 +5,7 @@
 
 PEERS has etcd and the kube-apiserver of RELEASE (1.37.2). Starts both and a replica (the program WATCHCACHE) on loopback: PORT (default 21230) and the four after
 it. Objects are made by `schema.py golden` and written into etcd as that kube-apiserver stores them; every stored resource is then asked for on both sides: a list and
-an object as JSON, protobuf, metadata and Table, and a watch; and as five other users: a list, an object and a watch as JSON. Prints what differs, and which requests the replica has handed on. Ends with 1 when anything differs.
+an object as JSON, protobuf, metadata and Table, and a watch; and as five other users: a list, an object and a watch as JSON. Prints what differs, and which requests the replica has forwarded. Ends with 1 when anything differs.
 """
 
 import base64
@@ -200,7 +200,7 @@ def main():
             wrong, same = compare()
             print(ask(OURS, "/readyz?verbose")[1].decode())
             for line in ask(OURS, "/metrics")[1].decode().splitlines():
-                if line.startswith(("watchcache_handed_on_requests_total", "watchcache_undecodable_objects")) and not line.endswith(" 0"):
+                if line.startswith(("watchcache_forwarded_requests_total", "watchcache_undecodable_objects")) and not line.endswith(" 0"):
                     print(line)
             compare_others(wrong, same)
             wrong["rewritten"] += rewrite()

@@ -160,6 +160,7 @@ impl Client {
                     self.bookmarked(revision);
                 }
             }
+            Step::Waiting => unreachable!("small objects are written at once"),
             Step::Ended => self.over = Some(Over::Cleanly),
             Step::Expired { seen, floor } => {
                 let lost = self.line != line.id;

@@ -1,5 +1,5 @@
-//! The Pods of a run, as a real control plane writes them: a spec with defaults that admission would add, then a status by the kubelet, both with managed fields.
-//! Served, one has about 8 KB. Knows JSON, not servers.
+//! The Pods of a run, as a real control plane writes them: a spec with defaults that admission would add, then a status by the kubelet, both with managed
+//! fields. Served, one has about 8 KB. Knows JSON, not servers.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! The cluster behind a server: of a read replica the API server that answers the rest, of an aggregated one its host. How it is, what it was asked, how long that took.
+//! The cluster behind a server: of a read replica the API server that answers the rest, of an aggregated one its host. How it is, what it was asked, how long
+//! that took.
 
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
@@ -13,7 +14,7 @@ use super::{
     overview::{cachers, fault, found, millis},
 };
 use offload::run_on_thread;
-use telemetry::{HandedOnTimes, Metrics};
+use telemetry::{ForwardedTimes, Metrics};
 
 /// Whether there is one.
 pub(super) fn is_there(api: &Api) -> bool {
@@ -36,10 +37,10 @@ fn tree(api: &Api) -> Value {
 
 fn of_upstream(api: &Api, upstream: &dyn Behind) -> Value {
     let resources = api.resources.load_full();
-    let (mut from_memory, mut not_loaded, mut handed_on) = (0, 0, BTreeMap::<&str, usize>::new());
+    let (mut from_memory, mut not_loaded, mut forwarded) = (0, 0, BTreeMap::<&str, usize>::new());
     for resource in cachers(&resources) {
-        match upstream.handed_on_for(resource) {
-            Some(reason) => *handed_on.entry(reason.name()).or_default() += 1,
+        match upstream.forwarded_for(resource) {
+            Some(reason) => *forwarded.entry(reason.name()).or_default() += 1,
             None if resource.handle.published.known().is_ready() => from_memory += 1,
             None => not_loaded += 1,
         }
@@ -48,21 +49,21 @@ fn of_upstream(api: &Api, upstream: &dyn Behind) -> Value {
     told["isSource"] = json!(upstream.is_source());
     told["lastFault"] = json!(upstream.fault().map(|last| fault(last.at, &last.why)));
     told["checks"] = json!(found(&upstream.checks(&resources)));
-    told["resources"] = json!({ "fromMemory": from_memory, "notLoaded": not_loaded, "handedOn": handed_on });
-    told["handedOn"] = json!(rows(&api.metrics));
+    told["resources"] = json!({ "fromMemory": from_memory, "notLoaded": not_loaded, "forwarded": forwarded });
+    told["forwarded"] = json!(rows(&api.metrics));
     told["keptAnswers"] = json!(api.metrics.kept_answers.get());
     told
 }
 
-/// What was handed on, by reason, most first.
+/// What was forwarded, by reason, most first.
 fn rows(metrics: &Metrics) -> Vec<Value> {
     let mut codes = BTreeMap::<String, BTreeMap<String, u64>>::new();
-    for row in metrics.handed_on_counts() {
+    for row in metrics.forwarded_counts() {
         *codes.entry(row.reason).or_default().entry(row.code).or_default() += row.count;
     }
-    let mut times = metrics.handed_on_times();
+    let mut times = metrics.forwarded_times();
     times.sort_by(|a, b| (b.count, &a.reason).cmp(&(a.count, &b.reason)));
-    let row = |HandedOnTimes { reason, count, sum, buckets }: &HandedOnTimes| json!({ "reason": reason, "count": count, "codes": codes.get(reason), "seconds": sum, "within": buckets });
+    let row = |ForwardedTimes { reason, count, sum, buckets }: &ForwardedTimes| json!({ "reason": reason, "count": count, "codes": codes.get(reason), "seconds": sum, "within": buckets });
     times.iter().map(row).collect()
 }
 

@@ -61,10 +61,11 @@ fn tree(api: &Api) -> Value {
         "ageSeconds": seconds(oldest.age()),
         "feeds": api.condition.feeds.iter().map(|fed| feed(fed, if api.is_fed_by_upstream() { "upstream" } else { "etcd" })).collect::<Vec<_>>(),
         "upstream": api.upstream.as_ref().map(|upstream| upstream.status()),
-        "handedOn": api.upstream.as_ref().map(|_| api.metrics.handed_on_counts()),
+        "forwarded": api.upstream.as_ref().map(|_| api.metrics.forwarded_counts()),
         "host": api.host.as_ref().map(|host| json!({
             "trouble": host.namespaces.wrong().map(|(why, _)| why),
             "definitionsWrong": host.definitions_wrong.load_full().map(|why| String::clone(&why)),
+            "orphanedObjects": host.orphaned.load_full().map(|found| String::clone(&found)),
         })),
         "resources": count,
         // Of these upstream is followed now; an etcd tells of all.
@@ -81,7 +82,7 @@ fn tree(api: &Api) -> Value {
             "watchesCut": cut,
             "watchesTooOld": too_old,
             "watchesExpired": api.watches.expired.total(),
-            "handedOnSeconds": api.upstream.as_ref().map(|_| api.metrics.handed_on_times().iter().map(|times| times.sum).sum::<f64>()),
+            "forwardedSeconds": api.upstream.as_ref().map(|_| api.metrics.forwarded_times().iter().map(|times| times.sum).sum::<f64>()),
             "cpuSeconds": api.metrics.cpu_seconds(),
         },
         "viewers": api.inside.viewers.all(),

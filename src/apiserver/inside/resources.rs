@@ -33,7 +33,7 @@ const SORTS: &[&str] = &[
     "requests",
     "lists",
     "gone",
-    "handedOn",
+    "forwarded",
 ];
 
 /// Requests by group and plural name.
@@ -80,7 +80,7 @@ fn is_idle(api: &Api, resource: &Resource, counts: &Counts) -> bool {
     let is_asked =
         published.watches() > 0 || counts.get(&(served.group.clone(), served.resource.clone())).is_some_and(|requests| requests.all > 0);
     // In upstream mode a resource is loaded when it is asked for; one that is forwarded or has failed is shown with the reason.
-    let is_ok = known.is_ready() || (handed_on(api, resource).is_none() && published.fed().fault().is_none());
+    let is_ok = known.is_ready() || (forwarded(api, resource).is_none() && published.fed().fault().is_none());
     is_empty && !is_asked && is_ok
 }
 
@@ -107,8 +107,8 @@ fn name(resource: &Resource) -> String {
 }
 
 /// Why upstream answers requests for a resource.
-fn handed_on(api: &Api, resource: &Resource) -> Option<Reason> {
-    api.upstream.as_ref()?.handed_on_for(resource)
+fn forwarded(api: &Api, resource: &Resource) -> Option<Reason> {
+    api.upstream.as_ref()?.forwarded_for(resource)
 }
 
 fn key(api: &Api, resource: &Resource, sort: &str, counts: &Counts, versions: &BTreeMap<(&str, &str), Shows<'_>>) -> Key<'static> {
@@ -128,7 +128,7 @@ fn key(api: &Api, resource: &Resource, sort: &str, counts: &Counts, versions: &B
         "requests" => requests().all,
         "lists" => requests().lists,
         "gone" => requests().gone + resource.metrics.watches_too_old.get(),
-        "handedOn" => return Key::Text(handed_on(api, resource).map_or("", Reason::name).into()),
+        "forwarded" => return Key::Text(forwarded(api, resource).map_or("", Reason::name).into()),
         _ => return Key::Text(name(resource).into()),
     })
 }
@@ -149,7 +149,7 @@ fn row(api: &Api, resource: &Resource, counts: &Counts, versions: &BTreeMap<(&st
         "versions": if resource.shown.is_some() { vec![&*served.version] } else { shows.map_or(Vec::new(), |shows| shows.versions.clone()) },
         "converted": resource.shown.is_some(),
         "ready": known.is_ready(),
-        "handedOn": handed_on(api, resource).map(Reason::name),
+        "forwarded": forwarded(api, resource).map(Reason::name),
         "lastFault": published.fed().fault().map(|last| fault(last.at, &last.why)),
         "revision": known.revision.0,
         "ageSeconds": seconds(api.age_of(resource)),

@@ -1,4 +1,5 @@
-//! The overview as a stream, a line of JSON each second. Whoever looks, and however many, it is gathered once (`shared`); for who does not read nothing is made.
+//! The overview as a stream, a line of JSON each second. Whoever looks, and however many, it is gathered once (`shared`); for who does not read nothing is
+//! made.
 
 use std::{
     convert::Infallible,
@@ -10,7 +11,7 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use fair::{Leaves, Share, Shares};
+use fair::{Leaves, Share};
 use futures_util::stream::unfold;
 use server::LongRunning;
 use tokio::{
@@ -35,9 +36,6 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long a stream lasts: then its right is judged anew, with the next request.
 const LENGTH_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// Streams at once. One user may have seven of eight of them, so that others find a place.
-const VIEWERS_MAX: usize = 128;
-
 /// Kubernetes' type of a stream of objects.
 const CONTENT_TYPE: &str = "application/json;stream=watch";
 
@@ -49,11 +47,6 @@ struct Viewing {
     rights: Rights,
     stop: watch::Receiver<bool>,
     _place: Share,
-}
-
-/// Returns the places of all streams.
-pub(super) fn places() -> Arc<Shares> {
-    Shares::new(VIEWERS_MAX)
 }
 
 /// Answers with the stream.

@@ -1,8 +1,10 @@
 //! Statuses that only writes give (spec api-surface §3.3, §5.2, §6, §8.2, §9.2), the successful ones among them.
 
 use super::{Cause, Details, Members, Reason, Status, qualified};
+use admission::hooks::Denial;
 use go::quote::quoted;
-use storage::write::failure::{StatusSubject, WriteError};
+use serde_json::Value;
+use storage::write::failure::{ForbiddenCause, StatusSubject, WriteError};
 
 impl Status {
     /// 413 `Request entity too large: why`.
@@ -58,6 +60,29 @@ impl Status {
         out.into_bytes()
     }
 
+    /// What a webhook says, with its code and reason.
+    fn denied(denial: Denial) -> Status {
+        let Denial { code, message, reason, details } = denial;
+        let foreign_reason = Some(reason.into_boxed_str()).filter(|reason| !reason.is_empty());
+        let details = details.map(|details| {
+            let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
+            let cause = |cause: &Value| Cause {
+                reason: text(cause, "reason").into(),
+                message: text(cause, "message"),
+                field: text(cause, "field"),
+            };
+            Box::new(Details {
+                name: text(&details, "name"),
+                group: text(&details, "group"),
+                kind: text(&details, "kind"),
+                uid: text(&details, "uid"),
+                causes: details["causes"].as_array().into_iter().flatten().map(cause).collect(),
+                retry_after: details["retryAfterSeconds"].as_u64().and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0),
+            })
+        });
+        Status { foreign_reason, details, ..Status::new(code, None, message) }
+    }
+
     fn about(code: u16, reason: Reason, message: String, of: StatusSubject, causes: Vec<Cause>) -> Status {
         Status::new(code, Some(reason), message).with(Details {
             name: of.name,
@@ -79,13 +104,17 @@ impl From<WriteError> for Status {
         match error {
             WriteError::BadRequest(message) => Self::bad_request(message),
             WriteError::Forbidden { of, why, cause } => {
-                let cause = cause.map(|terminating| Cause {
-                    reason: "NamespaceTerminating",
-                    message: format!("namespace {} is being terminated", terminating.namespace),
-                    field: "metadata.namespace".to_owned(),
+                let cause = cause.map(|cause| match cause {
+                    ForbiddenCause::Terminating(namespace) => Cause {
+                        reason: "NamespaceTerminating".into(),
+                        message: format!("namespace {namespace} is being terminated"),
+                        field: "metadata.namespace".to_owned(),
+                    },
+                    ForbiddenCause::Reason(reason) => Cause { reason: reason.into(), ..Cause::default() },
                 });
                 Self::about(403, Reason::Forbidden, format!("{} is forbidden: {why}", named(&of)), of, cause.into_iter().collect())
             }
+            WriteError::Denied(denial) => Self::denied(*denial),
             WriteError::NotFound(of) => Self::not_found(&of.group, &of.kind, &of.name),
             WriteError::TooMany(message) => Self::too_many_requests(message, 1),
             WriteError::NotAllowed(message) => Self::new(405, Some(Reason::MethodNotAllowed), message).with(Details::default()),
@@ -95,12 +124,12 @@ impl From<WriteError> for Status {
                 Self::about(409, Reason::Conflict, format!("Operation cannot be fulfilled on {}: {why}", named(&of)), of, Vec::new())
             }
             WriteError::ApplyConflict { message, causes } => {
-                let cause = |(field, message)| Cause { reason: "FieldManagerConflict", message, field };
+                let cause = |(field, message)| Cause { reason: "FieldManagerConflict".into(), message, field };
                 let causes = causes.into_iter().map(cause).collect();
                 Self::new(409, Some(Reason::Conflict), message).with(Details { causes, ..Details::default() })
             }
             WriteError::Disrupting { why, retry_after } => {
-                let cause = Cause { reason: "DisruptionBudget", message: why, ..Cause::default() };
+                let cause = Cause { reason: "DisruptionBudget".into(), message: why, ..Cause::default() };
                 let mut status = Self::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", retry_after);
                 if let Some(details) = &mut status.details {
                     details.causes.push(cause);

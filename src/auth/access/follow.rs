@@ -129,7 +129,8 @@ async fn follow_one<I: Index>(
     }
 }
 
-/// Takes these keys into the index, and returns whom that may have taken a right. What is known of an object is judged by, whatever else it has: an API server of our release would do the same.
+/// Takes these keys into the index, and returns whom that may have taken a right. What is known of an object is judged by, whatever else it has: an API server
+/// of our release would do the same.
 fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, snapshot: &Snapshot, keys: &BTreeSet<Bytes>) -> Affected {
     let (form, served) = (&resource.encoders.whole().encoder, &resource.served);
     let (mut json, mut affected) = (Vec::new(), Affected::default());

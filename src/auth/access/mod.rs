@@ -31,7 +31,7 @@ use crate::authz::RequestInfo;
 use crate::authz::node::NodeGraph;
 use crate::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use crate::authz::webhook::Webhook;
-use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
+use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Open, Paths, Rules, Verdict};
 use crate::right::AskingRight;
 use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
@@ -170,9 +170,17 @@ impl Authorizers {
     /// There was no place for the question in time.
     pub async fn learn(&self, asking: &mut Asking<'_>, asker: &Asker<'_>) -> Result<bool, Undecided> {
         let Some(open) = asking.open() else { return Ok(false) };
-        let verdict = self.webhooks.ask(&open, asker.key(), asker.patience()).await.map_err(|_| Undecided::TooMany)?;
+        let verdict = self.verdict(&open, asker).await?;
         asking.answer(open, verdict);
         Ok(true)
+    }
+
+    /// Asks a webhook what it must be asked.
+    ///
+    /// # Errors
+    /// There was no place for the question in time.
+    pub async fn verdict(&self, open: &Open, asker: &Asker<'_>) -> Result<Verdict, Undecided> {
+        self.webhooks.ask(open, asker.key(), asker.patience()).await.map_err(|_| Undecided::TooMany)
     }
 
     /// What memory alone says.
@@ -209,8 +217,8 @@ impl<I: Index> Authorizer for Following<I> {
 }
 
 impl Access {
-    /// The authorizers that the flags name. Members of `system:masters` are allowed before any of them is asked. With `moves_watches` all watches are known, not only those that may lose
-    /// their right.
+    /// The authorizers that the flags name. Members of `system:masters` are allowed before any of them is asked. With `moves_watches` all watches are known,
+    /// not only those that may lose their right.
     ///
     /// # Errors
     /// What is wrong with a file that says who is asked, or where a webhook is.
@@ -233,7 +241,7 @@ impl Access {
             authorizers,
             rbac,
             node,
-            impersonation: Impersonation::default(),
+            impersonation: Impersonation::new(config.constrained_impersonation),
             loading: watch::Sender::new(0),
             streams: (config.ends_watches || moves_watches).then(Arc::default),
             infos: Arc::default(),
@@ -471,8 +479,8 @@ impl Access {
         self.authorizers.now().allows_everyone || user.groups.iter().any(|group| group == MASTERS)
     }
 
-    /// Answers questions of somebody, who is charged for them, from memory or after asking webhooks. `work` asks; it may run several times, and the last outcome
-    /// counts.
+    /// Answers questions of somebody, who is charged for them, from memory or after asking webhooks. `work` asks; it may run several times, and the last
+    /// outcome counts.
     ///
     /// # Errors
     /// Nobody could be asked in time.

@@ -23,6 +23,8 @@ pub struct Authorization {
     pub anonymous: bool,
     /// Whether watches end when the right to them is taken away.
     pub ends_watches: bool,
+    /// Whether the constrained verbs of impersonation count beside `impersonate`.
+    pub constrained_impersonation: bool,
 }
 
 /// One authorizer.

@@ -7,7 +7,8 @@ use crate::authz::{Decision, Target};
 /// A right that is lost after it was looked at and before its stream is filed ends the stream all the same.
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_while_a_stream_begins_ends_it() {
-    let config = Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true };
+    let config =
+        Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true, constrained_impersonation: true };
     let access = Arc::new(Access::new(&config, false, &Arc::default()).expect("no files"));
     let judging = tokio::spawn({
         let access = access.clone();
@@ -39,7 +40,8 @@ async fn what_is_lost_while_a_stream_begins_ends_it() {
 /// 50,000 watches of 5,000 users, and one of them loses a binding. Prints what it costs (`cargo test --release` for figures).
 #[tokio::test]
 async fn fifty_thousand_watches() {
-    let config = Authorization { modes: vec![Mode::Rbac], file: None, anonymous: false, ends_watches: true };
+    let config =
+        Authorization { modes: vec![Mode::Rbac], file: None, anonymous: false, ends_watches: true, constrained_impersonation: true };
     let access = Access::new(&config, false, &Arc::default()).expect("no files");
     let mut index = RbacIndex::default();
     let role = br#"{"rules":[{"verbs":["watch"],"apiGroups":[""],"resources":["pods"]}]}"#;
@@ -84,7 +86,8 @@ async fn fifty_thousand_watches() {
 /// Before roles and bindings are loaded a no would be a judgement about what is not known.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_refused_for_what_is_not_loaded() {
-    let config = Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true };
+    let config =
+        Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true, constrained_impersonation: true };
     let access = Arc::new(Access::new(&config, false, &Arc::default()).expect("no files"));
     let ask = |group: &str, seconds| {
         let (access, user) = (access.clone(), User { name: "jane".to_owned(), groups: vec![group.to_owned()], ..User::default() });

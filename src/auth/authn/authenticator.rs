@@ -185,8 +185,8 @@ impl Authenticator {
         self.accounts.as_ref().map_or(Vec::new(), |accounts| accounts.now().keys.clone())
     }
 
-    /// Returns what the TLS listener requires of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
-    /// handshake. `None` when no authority is configured: then no certificate is asked for.
+    /// Returns what the TLS listener requires of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a
+    /// broken handshake. `None` when no authority is configured: then no certificate is asked for.
     pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
         let proxy = self.with_proxy(|authorities, _, _| Arc::clone(authorities));
         let all: Vec<Arc<Authorities>> = self.client_authorities().into_iter().chain(proxy).collect();
@@ -229,8 +229,8 @@ impl Authenticator {
         ClientCertificate { trust, proxy: proxy.unwrap_or(Proxy::Absent) }
     }
 
-    /// Authenticates a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`. Headers that a proxy
-    /// in front may set are gone afterwards, and so is a token that was accepted, so that no handler sees them.
+    /// Authenticates a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`. Headers that a
+    /// proxy in front may set are gone afterwards, and so is a token that was accepted, so that no handler sees them.
     ///
     /// A WebSocket's own token is tried last, and only if no token of a header needs a remote authenticator.
     pub fn identify(&self, headers: &mut HeaderMap, context: &Context<'_>) -> AuthnOutcome {
@@ -306,8 +306,8 @@ impl Authenticator {
         })
     }
 
-    /// What a TokenReview says of a token that is for one of these audiences; for those of the API when there are none. A token that is no credential at all, as
-    /// kube-apiserver reads `Bearer TOKEN`, is anonymous.
+    /// What a TokenReview says of a token that is for one of these audiences; for those of the API when there are none. A token that is no credential at all,
+    /// as kube-apiserver reads `Bearer TOKEN`, is anonymous.
     pub fn review(&self, token: &str, audiences: &[String], directory: &dyn Directory, now: SystemTime) -> AuthnOutcome {
         let value = format!("Bearer {token}");
         let audiences = Some(audiences).filter(|audiences| !audiences.is_empty());
@@ -336,8 +336,8 @@ impl Authenticator {
         self.cache.put(self.cache_key(&tokens::digest(token.as_bytes()), audiences), authenticated, now);
     }
 
-    /// For which of the audiences that are asked for credentials are that say nothing about audiences, as those of OpenID providers: for those of the API. `None`
-    /// when they are for none of them.
+    /// For which of the audiences that are asked for credentials are that say nothing about audiences, as those of OpenID providers: for those of the API.
+    /// `None` when they are for none of them.
     pub fn shared_audiences(&self, asked: Option<&[String]>) -> Option<Vec<String>> {
         let asked = asked.unwrap_or(&self.audiences);
         Some(intersection(&self.audiences, asked)).filter(|shared| asked.is_empty() || !shared.is_empty())

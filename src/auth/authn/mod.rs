@@ -4,6 +4,14 @@ mod anonymous;
 mod authenticator;
 mod bootstrap_token;
 mod cache;
+/// Returns the node that the Pod of a service account runs on, if its token says so.
+#[must_use]
+pub fn node_of_account(user: &User) -> Option<&str> {
+    let (_, of_node) = user.extra.iter().find(|(key, _)| key == service_account::NODE_NAME)?;
+    let [node] = of_node.as_slice() else { return None };
+    Some(node.as_str()).filter(|node| service_account::split(&user.name).is_some() && is_subdomain(node))
+}
+
 #[cfg(test)]
 mod corpus;
 mod directory;
@@ -29,6 +37,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use crate::names::is_subdomain;
 use crate::user::User;
 
 pub use anonymous::Anonymous;

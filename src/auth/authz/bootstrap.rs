@@ -92,7 +92,7 @@ fn add_rules(new: &mut Value, wanted: &Value) -> Option<()> {
     let (is, should) = (Role::deserialize(&*new).ok()?, Role::deserialize(wanted).ok()?);
     let members = new.as_object_mut()?;
     // What is wanted is short, so that this takes no time.
-    for rule in missing(&is.rules, &should.rules, usize::MAX)? {
+    for rule in missing(is.rules.iter(), &should.rules, usize::MAX)? {
         list(members, "rules")?.push(serde_json::to_value(rule).ok()?);
     }
     let Some(should) = should.aggregation_rule else {

@@ -33,7 +33,7 @@ impl Authorizer for AlwaysAllow {
         let all = || vec!["*".to_owned()];
         let resources = PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() };
         let paths = PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() };
-        Rules { resource_rules: vec![resources], non_resource_rules: vec![paths], ..Rules::default() }
+        Rules { of_roles: vec![Arc::new([resources, paths])], ..Rules::default() }
     }
 }
 
@@ -167,8 +167,7 @@ impl Authorizer for Asking<'_> {
                 Link::Memory(authorizer) => authorizer.rules_for(user, namespace),
                 Link::Webhook(_) => Rules { incomplete: true, errors: vec![NO_RULES.to_owned()], ..Rules::default() },
             };
-            all.resource_rules.extend(rules.resource_rules);
-            all.non_resource_rules.extend(rules.non_resource_rules);
+            all.of_roles.extend(rules.of_roles);
             all.incomplete |= rules.incomplete;
             all.errors.extend(rules.errors);
         }

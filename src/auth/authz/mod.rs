@@ -11,20 +11,23 @@ mod golden;
 pub mod node;
 pub mod rbac;
 mod request_info;
+mod rules;
 pub mod webhook;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::user::User;
 
 pub use affected::Affected;
 pub use chain::{AlwaysAllow, AlwaysDeny, Asking, Chain, Link, Masters, Open, Paths};
-use rbac::{Grant, PolicyRule};
+use rbac::Grant;
 pub use request_info::RequestInfo;
+pub use rules::{Rules, ToldRule};
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -133,8 +136,8 @@ pub struct Verdict {
     pub decision: Decision,
     /// Why, for reviews, audit and 403 texts; may be empty.
     pub reason: Reason,
-    /// Why somebody who was asked has not answered: the `evaluationError` of an access review. A yes has none; without a yes nothing is decided then, and who asked for
-    /// something gets 500.
+    /// Why somebody who was asked has not answered: the `evaluationError` of an access review. A yes has none; without a yes nothing is decided then, and who
+    /// asked for something gets 500.
     pub error: Option<Box<str>>,
 }
 
@@ -182,25 +185,6 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What somebody may do in a namespace, as far as an authorizer can tell it. As JSON it is the status of a SelfSubjectRulesReview.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rules {
-    /// Rules about resources.
-    pub resource_rules: Vec<PolicyRule>,
-    /// Rules about paths.
-    pub non_resource_rules: Vec<PolicyRule>,
-    /// Whether an authorizer may allow more than is listed.
-    pub incomplete: bool,
-    /// Why rules may be missing.
-    #[serde(rename = "evaluationError", serialize_with = "aggregated", skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<String>,
-}
-
-fn aggregated<S: Serializer>(errors: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&aggregate(errors))
-}
-
 /// Decides from memory, at once.
 pub trait Authorizer: Send + Sync {
     /// The answer for one request.
@@ -211,6 +195,11 @@ pub trait Authorizer: Send + Sync {
         let _ = (user, namespace);
         Rules::default()
     }
+}
+
+/// The same of a list that is shared.
+fn shared_or_default<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Arc<[T]>, D::Error> {
+    or_default::<D, Vec<T>>(deserializer).map(Into::into)
 }
 
 /// Go writes an empty list as `null`.

@@ -6,6 +6,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use go::quote::quoted;
 use imbl::HashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Affected, Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate, or_default};
+use super::{Affected, Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate, or_default, shared_or_default};
 use crate::user::User;
 
 pub use aggregation::Aggregated;
@@ -107,8 +108,9 @@ pub struct PolicyRule {
 pub(super) struct Role {
     #[serde(deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) rules: Vec<PolicyRule>,
+    /// Shared with the answers that tell them.
+    #[serde(deserialize_with = "shared_or_default")]
+    pub(super) rules: Arc<[PolicyRule]>,
     pub(super) aggregation_rule: Option<aggregation::Rule>,
 }
 
@@ -298,8 +300,8 @@ impl RbacIndex {
         }
     }
 
-    /// Adds those from whom the change of an object may have taken something: what it was is in this index, what it is in `after`. Rights only add up, so what is new
-    /// takes nothing.
+    /// Adds those from whom the change of an object may have taken something: what it was is in this index, what it is in `after`. Rights only add up, so what
+    /// is new takes nothing.
     pub fn lost(&self, after: &RbacIndex, kind: Kind, namespace: &str, name: &str, affected: &mut Affected) {
         let bindings: Vec<&Arc<Binding>> = match kind {
             Kind::ClusterRole => {
@@ -347,21 +349,24 @@ impl RbacIndex {
     }
 
     /// The rules of the role that a binding names.
-    fn rules_of(&self, binding: &Binding) -> Option<&[PolicyRule]> {
+    fn rules_of(&self, binding: &Binding) -> Option<&Arc<[PolicyRule]>> {
         self.resolve(&binding.role_ref, &binding.namespace)
     }
 
-    fn resolve(&self, role: &RoleRef, namespace: &str) -> Option<&[PolicyRule]> {
+    fn resolve(&self, role: &RoleRef, namespace: &str) -> Option<&Arc<[PolicyRule]>> {
         let found = match &*role.kind {
             "ClusterRole" => self.cluster_roles.get(&*role.name),
             "Role" => self.roles.get(&KeyRef { namespace, name: &role.name }),
             _ => None,
         };
-        found.map(|role| &*role.rules)
+        found.map(|role| &role.rules)
     }
 
     /// The first binding of a namespace, by name, that allows it; those whose role is not there are told.
     fn granted<'a>(&'a self, namespace: &'a str, asked: &Attributes<'a>, dangling: &mut Vec<&'a Binding>) -> Option<&'a Bound> {
+        /// Roles that are remembered: one that is bound often is looked through once.
+        const REFUSING_MAX: usize = 16;
+        let mut refusing: Vec<*const [PolicyRule]> = Vec::new();
         let mut first: Option<&Bound> = None;
         for bucket in self.buckets(namespace, asked.user) {
             for bound in bucket {
@@ -369,10 +374,12 @@ impl RbacIndex {
                     break;
                 }
                 match self.rules_of(&bound.binding) {
+                    Some(rules) if refusing.contains(&Arc::as_ptr(rules)) => {}
                     Some(rules) if rules.iter().any(|rule| rule.allows(asked)) => {
                         first = Some(bound);
                         break;
                     }
+                    Some(rules) if refusing.len() < REFUSING_MAX => refusing.push(Arc::as_ptr(rules)),
                     Some(_) => {}
                     None => dangling.push(&bound.binding),
                 }
@@ -381,12 +388,13 @@ impl RbacIndex {
         first
     }
 
-    /// Every rule that is the user's in a namespace, and the bindings whose role is not there; in the order of the bindings.
+    /// Every rule that is the user's in a namespace, those of a role once, and the bindings whose role is not there; in the order of the bindings.
     fn held<'a>(&'a self, user: &'a User, namespace: &'a str) -> (Vec<&'a PolicyRule>, Vec<&'a Binding>) {
-        let (mut rules, mut dangling) = (Vec::new(), Vec::new());
+        let (mut rules, mut dangling, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         for bound in scopes(namespace).flat_map(|scope| self.applying(scope, user)) {
             match self.rules_of(&bound.binding) {
-                Some(of) => rules.extend(of),
+                Some(of) if seen.insert(Arc::as_ptr(of)) => rules.extend(of.iter()),
+                Some(_) => {}
                 None => dangling.push(&*bound.binding),
             }
         }
@@ -419,17 +427,14 @@ impl Authorizer for RbacIndex {
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> Rules {
-        let (held, dangling) = self.held(user, namespace);
-        let mut rules = Rules { errors: errors(&dangling), ..Rules::default() };
-        for rule in held {
-            if !rule.resources.is_empty() {
-                rules.resource_rules.push(PolicyRule { non_resource_urls: Vec::new(), ..rule.clone() });
-            }
-            if !rule.non_resource_urls.is_empty() {
-                let (verbs, non_resource_urls) = (rule.verbs.clone(), rule.non_resource_urls.clone());
-                rules.non_resource_rules.push(PolicyRule { verbs, non_resource_urls, ..PolicyRule::default() });
+        let (mut rules, mut dangling) = (Rules::default(), Vec::new());
+        for bound in scopes(namespace).flat_map(|scope| self.applying(scope, user)) {
+            match self.rules_of(&bound.binding) {
+                Some(of) => rules.of_roles.push(of.clone()),
+                None => dangling.push(&*bound.binding),
             }
         }
+        rules.errors = errors(&dangling);
         rules
     }
 }

@@ -64,7 +64,8 @@ pub struct Settings {
     pub refused_ttl: Option<Duration>,
     /// What it means when there is no answer: a no, or no opinion.
     pub denies_on_error: bool,
-    /// It is an API server, which judges by authorizers of its own: what those could not find out is no answer, as it is for whoever asks that server for the thing itself.
+    /// It is an API server, which judges by authorizers of its own: what those could not find out is no answer, as it is for whoever asks that server for the
+    /// thing itself.
     pub is_host: bool,
 }
 

@@ -69,7 +69,8 @@ impl ConfigFile {
         }
     }
 
-    /// Takes what the file says if it has changed. A file that is wrong is told once; one that cannot be read, or whose providers do not answer, is tried again.
+    /// Takes what the file says if it has changed. A file that is wrong is told once; one that cannot be read, or whose providers do not answer, is tried
+    /// again.
     async fn look(&mut self, providers: &Providers) -> Result<bool, String> {
         let bytes = tokio::fs::read(&self.path).await.map_err(|error| error.to_string())?;
         if bytes == self.seen {

@@ -29,8 +29,8 @@ pub(super) const QUESTIONS_MAX: usize = 256;
 const QUESTIONS_EACH_MAX: usize = QUESTIONS_MAX / 4;
 /// Bytes of an answer; ours. A user in 5,000 groups has some 300 KiB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Answers that are kept, kube-apiserver's number, and their bytes, ours. So many users, and so many tokens of nobody: anybody can make these up, and they must not
-/// push out what is known of good ones.
+/// Answers that are kept, kube-apiserver's number, and their bytes, ours. So many users, and so many tokens of nobody: anybody can make these up, and they must
+/// not push out what is known of good ones.
 const KEPT_MAX: usize = 32_768;
 const KEPT_BYTES_MAX: usize = 64 << 20;
 

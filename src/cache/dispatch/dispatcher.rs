@@ -6,15 +6,14 @@ use std::{
     task::{Poll, Waker},
 };
 
-use bytes::Bytes;
-
 use super::{
     coalesce::Coalescer,
-    group::{EncodedEvent, Group, GroupKey, GroupLimits},
+    frame::{EncodedEvent, Frame, Later},
+    group::{Group, GroupKey, GroupLimits},
     left::Left,
     match_index::MatchIndex,
 };
-use codec::{Encoder, Unencodable};
+use codec::Encoder;
 use model::{Event, Object, Outcome, Revision};
 use wake::Wake;
 
@@ -51,7 +50,7 @@ impl Dispatcher {
     /// Writes events, in order, to the logs of the groups that match. `published` is the revision readers can already load. Who is
     /// to be woken at `now_ms`: members of groups that were woken a moment ago wait until [`Dispatcher::late_at_ms`].
     ///
-    /// Each event is encoded once per encoder and outcome, whatever the number of groups and members (guarantee Encoded once).
+    /// Each event is encoded once per encoder and outcome, whatever the number of groups and members (guarantee Encoded once); what takes long not here.
     pub fn dispatch(&mut self, events: &[Arc<Event>], published: Revision, now_ms: u64) -> Wake {
         let mut slots: HashMap<*const Group, usize> = HashMap::new();
         for event in events {
@@ -59,7 +58,7 @@ impl Dispatcher {
             let pending = &mut self.pending;
             self.interest.candidates(event, |group| {
                 let Some(outcome) = group.key().filter.outcome(event) else { return };
-                let frame = EncodedEvent { revision: event.revision, bytes: encoded.bytes(group.encoder(), outcome, event) };
+                let frame = EncodedEvent { revision: event.revision, frame: encoded.frame(group, outcome, event) };
                 let slot = *slots.entry(Arc::as_ptr(group)).or_insert_with(|| {
                     pending.push((group.clone(), Vec::new()));
                     pending.len() - 1
@@ -146,17 +145,24 @@ impl Dispatcher {
 
 /// The encodings of one event made so far.
 #[derive(Default)]
-struct Encoded(Vec<(*const Encoder, Outcome, Result<Bytes, Unencodable>)>);
+struct Encoded(Vec<(*const Encoder, Outcome, Frame)>);
 
 impl Encoded {
-    fn bytes(&mut self, encoder: &Arc<Encoder>, outcome: Outcome, event: &Event) -> Result<Bytes, Unencodable> {
+    fn frame(&mut self, group: &Group, outcome: Outcome, event: &Arc<Event>) -> Frame {
+        let encoder = group.encoder();
         let at = Arc::as_ptr(encoder);
-        if let Some((_, _, bytes)) = self.0.iter().find(|(f, o, _)| *f == at && *o == outcome) {
-            return bytes.clone();
+        if let Some((_, _, frame)) = self.0.iter().find(|(f, o, _)| *f == at && *o == outcome) {
+            return frame.clone();
         }
-        let bytes = encoder.event(outcome.into(), body(event, outcome), event.revision);
-        self.0.push((at, outcome, bytes.clone()));
-        bytes
+        let shown = body(event, outcome);
+        let frame = if encoder.is_slow(shown) {
+            let whose = group.key().representation.clone();
+            Frame::Later(Arc::new(Later::new(encoder.clone(), outcome, event.clone(), whose)))
+        } else {
+            Frame::Made(encoder.event(outcome.into(), shown, event.revision))
+        };
+        self.0.push((at, outcome, frame.clone()));
+        frame
     }
 }
 
@@ -171,7 +177,14 @@ pub(super) fn body(event: &Event, outcome: Outcome) -> &Object {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::{
+        sync::{Barrier, mpsc},
+        task::Waker,
+        time::Duration,
+    };
+
+    use bytes::Bytes;
+    use codec::{Include, MetaVersion, Table};
 
     use super::*;
     use crate::dispatch::group::{Seat, Taken};
@@ -309,5 +322,64 @@ mod tests {
         assert!(seats.iter().all(Seat::is_ended) && dispatcher.groups() == 0);
         let again = dispatcher.group(key("v1/configmaps", Filter::default()), encoder, Revision(1));
         assert!(!again.sit().is_ended());
+    }
+
+    /// The clock of a Table whose row is being written until the test says so.
+    fn held() -> Duration {
+        GATE.wait();
+        GATE.wait();
+        Duration::ZERO
+    }
+
+    static GATE: Barrier = Barrier::new(2);
+
+    /// A row that takes as long as the test wants delays neither the dispatch nor who watches something else, and is written once for all who watch it.
+    #[test]
+    fn nobody_waits_for_the_rows_of_others() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
+        let _inside = runtime.enter();
+        let plain = encoder("v1");
+        let table = Arc::new(Table::of(&model::Storage::test_config_maps(), &[]));
+        let rows = Arc::new(Encoder::table(MetaVersion::V1, table, Include::None, &plain, held));
+        let mut dispatcher = Dispatcher::default();
+        let sit = |group: Arc<Group>| {
+            let seat = group.sit();
+            assert!(seat.join(Revision(1)));
+            seat
+        };
+        let honest = sit(dispatcher.group(key("v1/configmaps", Filter::default()), plain, Revision(1)));
+        let slow = sit(dispatcher.group(key("rows", Filter::default()), rows.clone(), Revision(1)));
+        let same = sit(dispatcher.group(key("rows", in_namespace()), rows, Revision(1)));
+        let object = Arc::new(test_object_with("a", 2, &[], &[]));
+        let event = Arc::new(Event { revision: Revision(2), new: Some(object), old: None, at_ms: 0 });
+        dispatcher.dispatch(std::slice::from_ref(&event), Revision(1), 0).now();
+        assert_eq!(heard(&honest).len(), 1, "it has its event before the row is begun");
+
+        let (told, woken) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Bell(told)));
+        let taken = |seat: &Seat| {
+            let mut out = Vec::new();
+            match seat.take(&mut Revision(1), 1 << 20, &mut out, &waker) {
+                Taken::Later(later) => (later.poll(&waker).is_ready(), out.len()),
+                _ => (true, out.len()),
+            }
+        };
+        assert_eq!(taken(&slow), (false, 0));
+        GATE.wait();
+        assert_eq!((taken(&slow), taken(&same)), ((false, 0), (false, 0)), "it is being written");
+        let next = Arc::new(Event { revision: Revision(3), new: event.new.clone(), old: None, at_ms: 0 });
+        dispatcher.dispatch(&[next], Revision(2), 0).now();
+        assert_eq!(heard(&honest).len(), 1, "and meanwhile others go on");
+        GATE.wait();
+        woken.recv_timeout(Duration::from_secs(120)).expect("the row is written");
+        assert_eq!((taken(&slow), taken(&same)), ((true, 1), (true, 1)), "once for both: nobody opens the gate again");
+    }
+
+    struct Bell(mpsc::Sender<()>);
+
+    impl std::task::Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+        }
     }
 }

@@ -10,15 +10,15 @@ use parking_lot::Mutex;
 use intern::{Guard, Interned, Interner};
 use model::Filter;
 
-/// Most bytes of different filters that watches hold. A filter by one label or field takes 300 bytes, one of 9,000 requirements 260 KiB: every node of the largest
-/// cluster has room for a few of its own forty times over.
+/// Most bytes of different filters that watches hold. A filter by one label or field takes 300 bytes, one of 9,000 requirements 260 KiB: every node of the
+/// largest cluster has room for a few of its own forty times over.
 pub const FILTERS_BYTES_MAX: usize = 64 << 20;
 
 /// Filters that a user is the first to bring may have this part of what is left: who has many leaves room for others.
 const PART: usize = 2;
 
-/// Larger filters have three quarters of all, so that a few users with long selectors, or the many names of one, leave room for a namespace, a node's name and what else
-/// is short.
+/// Larger filters have three quarters of all, so that a few users with long selectors, or the many names of one, leave room for a namespace, a node's name and
+/// what else is short.
 const SMALL_BYTES: usize = 4 << 10;
 
 /// All filters that watches hold.

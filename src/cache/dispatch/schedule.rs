@@ -1,7 +1,7 @@
 //! Bookmarks, schedule by schedule: after one at K no event at or below K comes, and every one has come.
 //!
-//! Run by `cargo test --package watchcache-cache --features shuttle --lib schedule`; see `cache::schedule` for what shuttle cannot show. A group's lock is held for no longer
-//! than one step, so the explorer changes threads around it, never inside.
+//! Run by `cargo test --package watchcache-cache --features shuttle --lib schedule`; see `cache::schedule` for what shuttle cannot show. A group's lock is held
+//! for no longer than one step, so the explorer changes threads around it, never inside.
 
 use std::{
     sync::{

@@ -22,8 +22,9 @@ use crate::state::{
     learner::Reader,
     snapshot::{Known, OpenWatch, Published},
 };
-use codec::Unencodable;
+use codec::{Encoder, Unencodable};
 use model::{Epoch, Event, Kind, Object, Revision};
+use offload::run_blocking;
 
 /// How many objects and labels of them one step looks at, matching or not: bounds the time between two yields to a few milliseconds. 2,048 objects of the
 /// usual five labels.
@@ -46,6 +47,8 @@ pub struct Subscription {
     whole: Option<Bytes>,
     /// Events and objects looked at before filtering, in the initial phase and in replay: `apiserver_init_events_total`.
     processed: u64,
+    /// What writes the events that are not its group's: with a budget of its own where definitions say what is written.
+    encoder: Arc<Encoder>,
     /// Who reads.
     reader: Reader,
     /// How often it has gone back to the ring, for its group's log has moved past it.
@@ -106,6 +109,8 @@ pub enum Step {
     More,
     /// Nothing now; the waker will be called. `true` when live and drained: then a bookmark may be sent.
     Pending,
+    /// The next event is being written; the waker will be called.
+    Waiting,
     /// Everything was sent; the stream ends cleanly (reset, shutdown).
     Ended,
     /// The ring has moved past this watcher: ERROR 410, then the end.
@@ -147,6 +152,7 @@ impl Subscription {
             start: seen,
             whole: None,
             processed: 0,
+            encoder: group.encoder().for_answer(),
             reader: 0,
             fell_behind: 0,
         }
@@ -164,18 +170,23 @@ impl Subscription {
         loop {
             match &mut self.state {
                 State::Initial(_) => {
-                    if let Some(step) = self.initial(budget, out)? {
+                    if let Some(step) = self.slowly(|this| this.initial(budget, out))? {
                         return Ok(step);
                     }
                 }
                 State::Catching => {
-                    if let Some(step) = self.catch_up(budget, out)? {
+                    if let Some(step) = self.slowly(|this| this.catch_up(budget, out))? {
                         return Ok(step);
                     }
                 }
                 State::Live => match self.seat.take(&mut self.seen, budget, out, waker) {
                     Taken::Some => return Ok(Step::More),
                     Taken::Nothing => return Ok(Step::Pending),
+                    Taken::Later(later) => {
+                        if later.poll(waker).is_pending() {
+                            return Ok(Step::Waiting);
+                        }
+                    }
                     Taken::Behind => {
                         self.fell_behind = self.fell_behind.saturating_add(1);
                         self.state = State::Catching;
@@ -186,6 +197,11 @@ impl Subscription {
                 State::Ended => return Ok(Step::Ended),
             }
         }
+    }
+
+    /// Does what may take long where definitions say what is written, so that others go on meanwhile.
+    fn slowly<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        if self.encoder.is_defined() { run_blocking(|| work(self)) } else { work(self) }
     }
 
     /// The revision a bookmark could carry if the log turns out to be drained **after** this call: load it first, then step, and when the step is
@@ -264,7 +280,7 @@ impl Subscription {
                 if written.is_empty() {
                     written.reserve(room(object, snapshot.store.len(), budget));
                 }
-                if let Err(why) = group.encoder().event_into(Kind::Added, object, object.revision, &mut written) {
+                if let Err(why) = self.encoder.event_into(Kind::Added, object, object.revision, &mut written) {
                     failed = Some(why);
                     break;
                 }
@@ -331,6 +347,7 @@ impl Subscription {
         }
         self.seen = self.seen.max(known.snapshot.applied);
         if self.seat.join(known.snapshot.applied) {
+            self.encoder = self.seat.group().encoder().for_answer();
             self.state = State::Live;
         }
         // Else the log has just forgotten something newer than this snapshot, and so a newer snapshot is there: go round again.
@@ -350,7 +367,7 @@ impl Subscription {
     fn show(&self, event: &Event) -> Result<Option<Bytes>, Unencodable> {
         let group = self.seat.group();
         let outcome = group.key().filter.outcome(event);
-        outcome.map(|outcome| group.encoder().event(outcome.into(), body(event, outcome), event.revision)).transpose()
+        outcome.map(|outcome| self.encoder.event(outcome.into(), body(event, outcome), event.revision)).transpose()
     }
 }
 

@@ -144,8 +144,8 @@ impl Driver {
         (driver, commander)
     }
 
-    /// Runs until every commander is gone, or a cacher is. Every failure of etcd leads back to a new session. Resources added before this begins are loaded warm; later
-    /// ones as etcd has them then.
+    /// Runs until every commander is gone, or a cacher is. Every failure of etcd leads back to a new session. Resources added before this begins are loaded
+    /// warm; later ones as etcd has them then.
     pub async fn run(mut self) {
         while let Ok(command) = self.commands.try_recv() {
             self.command(command);

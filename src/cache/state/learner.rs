@@ -1,4 +1,5 @@
-//! Learns by which labels and fields a resource should have an index: where selectors have looked in vain at many objects. Has no clock; the cacher's is enough.
+//! Learns by which labels and fields a resource should have an index: where selectors have looked in vain at many objects. Has no clock; the cacher's is
+//! enough.
 
 use parking_lot::Mutex;
 

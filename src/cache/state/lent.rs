@@ -1,7 +1,7 @@
 //! Snapshots that slow readers hold and that the resource takes back: an old one keeps no object alive that the ring does not keep anyway.
 //!
-//! What has replaced the objects of a snapshot are events of the ring, which hold both. When the ring forgets an event after the snapshot's revision, a reader that is
-//! still at the snapshot could not go on from it either.
+//! What has replaced the objects of a snapshot are events of the ring, which hold both. When the ring forgets an event after the snapshot's revision, a reader
+//! that is still at the snapshot could not go on from it either.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

@@ -12,7 +12,8 @@ use model::{Event, GivenUp, Revision};
 /// least 100). [`RingLimits`] evict all the same.
 pub const RING_EVENTS_KEPT: usize = 1_000;
 
-/// Up to so many bytes of objects age evicts none, of at most [`RING_EVENTS_KEPT`] events: what nobody changes any more holds no more, though it had large objects.
+/// Up to so many bytes of objects age evicts none, of at most [`RING_EVENTS_KEPT`] events: what nobody changes any more holds no more, though it had large
+/// objects.
 pub const RING_BYTES_KEPT: usize = 8 << 20;
 
 /// How much past a ring may hold.

@@ -1,7 +1,7 @@
 //! The order fed / handed / Snapshot, schedule by schedule: a snapshot known at K is the truth at K.
 //!
-//! Run by `cargo test --package watchcache-cache --features shuttle --lib schedule`. Shuttle treats every atomic as SeqCst: what is explored is the order of the steps, not
-//! what a weaker ordering would allow (Release on the stores and Acquire on the loads, in program order, is what makes them these steps). The
+//! Run by `cargo test --package watchcache-cache --features shuttle --lib schedule`. Shuttle treats every atomic as SeqCst: what is explored is the order of
+//! the steps, not what a weaker ordering would allow (Release on the stores and Acquire on the loads, in program order, is what makes them these steps). The
 //! snapshot is swapped in one step (`sync`), the queue is shuttle's; `Notify` only wakes and decides nothing.
 
 use std::{

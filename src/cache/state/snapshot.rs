@@ -382,7 +382,8 @@ pub struct Known {
     pub snapshot: Arc<Snapshot>,
     /// K: everything up to here is in it.
     pub revision: Revision,
-    /// Revisions above K up to here belong to an etcd that was then restored from a backup. Where a source that is no etcd begins anew, the lower ones may do so, too.
+    /// Revisions above K up to here belong to an etcd that was then restored from a backup. Where a source that is no etcd begins anew, the lower ones may do
+    /// so, too.
     pub lost: Revision,
 }
 

@@ -105,7 +105,8 @@ impl Store {
         [first, second].into_iter().chain(asked).min_by_key(|(index, value)| index.scan(value, prefix, from).take(COUNTED).count())
     }
 
-    /// Adds an index of exactly these objects; of one term there is one. Where there are as many as may be, it takes the place of the least used one, if that is used less.
+    /// Adds an index of exactly these objects; of one term there is one. Where there are as many as may be, it takes the place of the least used one, if that
+    /// is used less.
     pub(super) fn add(&mut self, index: Index) {
         if self.is_indexed(index.term()) {
             return;

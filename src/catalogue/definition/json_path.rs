@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::tree::{entries, has_entries, member};
 use model::invalid::FieldError;
+use schema::field_path::{tokens, unquoted};
 
 /// What is wrong with the path of a printer column or of scale.
 pub(super) fn wrong_simple_path(path: &str, field: &str) -> Option<FieldError> {
@@ -32,8 +33,11 @@ pub(super) fn follow<'s>(path: &str, schema: &'s Value, brackets: bool) -> Resul
             "[" if !brackets => return Err("array notation is not allowed".to_owned()),
             "[" => {
                 let key = tokens.next().ok_or(END)?;
-                let inner = key.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-                found.step(&inner.ok_or(format!("expected single quoted string but got {key}"))?.replace("\\'", "'"))?;
+                let is_quoted = key.len() >= 2 && key.starts_with('\'') && key.ends_with('\'');
+                if !is_quoted {
+                    return Err(format!("expected single quoted string but got {key}"));
+                }
+                found.step(&unquoted(key).ok_or("invalid string literal")?)?;
                 match tokens.next().ok_or(END)? {
                     "]" => {}
                     other => return Err(format!("expected ] but got {other}")),
@@ -59,28 +63,6 @@ impl Found<'_> {
         }
         Ok(())
     }
-}
-
-/// `.`, `[`, `]`, quoted texts, and what stands between.
-fn tokens(path: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut rest = path;
-    while let Some(first) = rest.chars().next() {
-        let end = match first {
-            '.' | '[' | ']' => 1,
-            '\'' => closing_quote(rest).map_or(rest.len(), |at| at + 1),
-            _ => rest.find(['.', '[', ']']).unwrap_or(rest.len()),
-        };
-        found.push(&rest[..end]);
-        rest = &rest[end..];
-    }
-    found
-}
-
-/// The next quote without a backslash before it.
-fn closing_quote(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    (1..bytes.len()).find(|&at| bytes[at] == b'\'' && bytes[at - 1] != b'\\')
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ pub fn next(definition: &Value, taken: &NamesInUse, instances_left: Option<bool>
     updated.map(Step::UpdateStatus)
 }
 
-/// What DELETE makes of a definition that was not being deleted: marked, kept by `customresourcecleanup.apiextensions.k8s.io`, Terminating. The generation stays.
+/// What DELETE makes of a definition that was not being deleted: marked, kept by `customresourcecleanup.apiextensions.k8s.io`, Terminating. The generation
+/// stays.
 #[must_use]
 pub fn marked_for_deletion(definition: &Value, now: &str) -> Value {
     let mut object = definition.clone();
@@ -151,7 +152,7 @@ fn structured(definition: &Value, now: &str) -> Option<Value> {
             let message = format!("failed to check validation schema for version {}: {why}", text(version, "name"));
             return changed(definition, &Condition { kind: KIND, status: "Unknown", reason: "StructuralError", message: &message }, now);
         }
-        errors.extend(wrong_structure(schema, &format!("spec.versions[{i}].schema.openAPIV3Schema")));
+        errors.extend(wrong_structure(schema, &format!("spec.versions[{i}].schema.openAPIV3Schema"), false));
     }
     if errors.is_empty() {
         return without(definition, KIND);

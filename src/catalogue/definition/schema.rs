@@ -1,4 +1,5 @@
-//! The rules for OpenAPI schemas in definitions, node by node (spec api-surface §11.1). Knows no CEL: rules are stored and their shape is checked, nothing is compiled.
+//! The rules for OpenAPI schemas in definitions, node by node (spec api-surface §11.1). Rules in CEL are compiled and their costs estimated, where nothing else
+//! is wrong with their schema.
 
 use std::collections::HashSet;
 
@@ -6,10 +7,14 @@ use serde_json::Value;
 
 use super::{
     defaults::has_unpruned,
-    json_path, shown, structural,
+    json_path,
+    rules::RuleChecks,
+    shown, structural,
     tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text},
 };
+use ::rules::Scope;
 use model::invalid::{FieldError, TOLD_BYTES_MAX};
+use schema::Schema;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -27,11 +32,14 @@ pub(super) struct Strictness {
     pub(super) atomic_sets: bool,
     pub(super) map_keys: bool,
     pub(super) pruned_defaults: bool,
+    /// Ours: kube-apiserver has no such limit.
+    pub(super) small_patterns: bool,
 }
 
 impl Strictness {
     /// For a new definition.
-    pub(super) const FULL: Self = Self { known_types: true, structural: true, atomic_sets: true, map_keys: true, pruned_defaults: true };
+    pub(super) const FULL: Self =
+        Self { known_types: true, structural: true, atomic_sets: true, map_keys: true, pruned_defaults: true, small_patterns: true };
 
     /// For the successor of a definition with these root schemas.
     pub(super) fn after(roots: &[&Value]) -> Self {
@@ -42,14 +50,25 @@ impl Strictness {
             atomic_sets: none(&|s| wrong_set_items(s, "").is_some()),
             map_keys: none(&|s| !wrong_keys_and_sets(s, "").is_empty()),
             pruned_defaults: !roots.iter().any(|root| structural::is_structural(root) && has_unpruned(root)),
+            small_patterns: roots.iter().copied().all(structural::has_small_patterns),
         }
     }
 }
 
-/// What is wrong inside of a root schema.
-pub(super) fn wrong_schema(schema: &Value, path: &str, strict: Strictness) -> Vec<FieldError> {
-    let mut check = Check { strict, errors: Vec::new(), keys_bytes: 0 };
-    check.node(schema, path, Position { root: true, in_metadata: false, no_defaults: None });
+/// What is wrong inside of a root schema. `compiled`: the same schema, when its rules can be compiled; `is_unchanged`: it was accepted before, so a rule may
+/// cost what it cost then.
+pub(super) fn wrong_schema(
+    schema: &Value,
+    path: &str,
+    strict: Strictness,
+    compiled: Option<&Schema>,
+    is_unchanged: bool,
+) -> Vec<FieldError> {
+    let rules = RuleChecks::new(is_unchanged);
+    let mut check = Check { strict, errors: Vec::new(), keys_bytes: 0, rules };
+    let scope = compiled.map(Scope::root);
+    check.node(schema, path, Position { root: true, in_metadata: false, no_defaults: None, uncorrelated: None }, scope.as_ref());
+    check.errors.extend(check.rules.finish(path));
     check.errors
 }
 
@@ -61,11 +80,14 @@ struct Position {
     in_metadata: bool,
     /// Why no default may be set.
     no_defaults: Option<String>,
+    /// The innermost schema around it whose values cannot be correlated with what they replace.
+    uncorrelated: Option<String>,
 }
 
 struct Check {
     strict: Strictness,
     errors: Vec<FieldError>,
+    rules: RuleChecks,
     /// Bytes told of keys of lists: each of those errors shows all keys.
     keys_bytes: usize,
 }
@@ -75,12 +97,14 @@ impl Check {
         self.errors.push(FieldError::forbidden(child(path, name), why));
     }
 
-    fn node(&mut self, s: &Value, path: &str, position: Position) {
+    /// `scope`: where rules stand; none inside of a junctor, whose rules are not evaluated.
+    fn node(&mut self, s: &Value, path: &str, position: Position, scope: Option<&Scope<'_>>) {
+        let before = self.errors.len();
         self.allowed(s, path, &position);
         if flag(s, "uniqueItems") {
             self.forbid(path, "uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
         }
-        self.below(s, path, &position);
+        self.below(s, path, &position, scope);
         if s.get(PRESERVE) == Some(&Value::Bool(false)) {
             self.errors.push(FieldError::invalid(child(path, PRESERVE), &Value::Bool(false), "must be true or undefined"));
         }
@@ -93,6 +117,12 @@ impl Check {
         let follows = rules.iter().any(|rule| !text(rule, "fieldPath").is_empty()) && structural::unsupported(s).is_none();
         for (i, rule) in rules.iter().enumerate() {
             self.rule(rule, s, follows, &at(&child(path, RULES), i));
+        }
+        // What is wrong with a schema says more than what rules cannot be made of it.
+        if self.errors.len() == before
+            && let Some(scope) = scope
+        {
+            self.rules.check(rules, scope, &child(path, RULES), position.uncorrelated.as_deref());
         }
     }
 
@@ -128,7 +158,7 @@ impl Check {
         }
     }
 
-    fn below(&mut self, s: &Value, path: &str, position: &Position) {
+    fn below(&mut self, s: &Value, path: &str, position: &Position, scope: Option<&Scope<'_>>) {
         let inner = Position { root: false, ..position.clone() };
         if let Some(additional) = member(s, "additionalProperties") {
             if has_entries(s, "properties") && additional != &Value::Bool(true) {
@@ -137,42 +167,51 @@ impl Check {
             if additional.is_object() {
                 let why = position.in_metadata.then(|| "inside additionalProperties applying to object metadata".to_owned());
                 let inner = Position { no_defaults: why.or(inner.no_defaults.clone()), ..inner.clone() };
-                self.node(additional, &child(path, "additionalProperties"), inner);
+                self.node(additional, &child(path, "additionalProperties"), inner, scope.and_then(Scope::additional).as_ref());
             }
         }
         for (name, property) in entries(s, "properties") {
             let is_resource = position.root || flag(s, "x-kubernetes-embedded-resource");
             let mut inner = inner.clone();
+            if optional_text(s, MAP_TYPE).is_some_and(|is| !["atomic", "granular"].contains(&is)) {
+                inner.uncorrelated = Some(path.to_owned());
+            }
             if is_resource && ["metadata", "kind", "apiVersion"].contains(&name) {
                 inner.in_metadata = true;
                 if position.root {
                     inner.no_defaults = Some(format!("in top-level {name}"));
                 }
             }
-            self.node(property, &keyed(path, "properties", name), inner);
+            let scope = scope.and_then(|scope| scope.property(name));
+            self.node(property, &keyed(path, "properties", name), inner, scope.as_ref());
         }
         if let Some(not) = member(s, "not") {
-            self.node(not, &child(path, "not"), inner.clone());
+            self.node(not, &child(path, "not"), inner.clone(), None);
         }
         for name in ["allOf", "oneOf", "anyOf"] {
             for (i, junct) in list(s, name).iter().enumerate() {
-                self.node(junct, &at(&child(path, name), i), inner.clone());
+                self.node(junct, &at(&child(path, name), i), inner.clone(), None);
             }
         }
         for (name, definition) in entries(s, "definitions") {
-            self.node(definition, &keyed(path, "definitions", name), inner.clone());
+            self.node(definition, &keyed(path, "definitions", name), inner.clone(), None);
         }
         match member(s, "items") {
             Some(Value::Array(items)) => {
                 for (i, item) in items.iter().enumerate() {
-                    self.node(item, &at(&child(path, "items"), i), inner.clone());
+                    self.node(item, &at(&child(path, "items"), i), inner.clone(), None);
                 }
             }
-            Some(items) => self.node(items, &child(path, "items"), inner.clone()),
+            Some(items) => {
+                let is_map = optional_text(s, LIST_TYPE) == Some("map");
+                let uncorrelated = if is_map { inner.uncorrelated.clone() } else { Some(path.to_owned()) };
+                let inner = Position { uncorrelated, ..inner.clone() };
+                self.node(items, &child(path, "items"), inner, scope.and_then(Scope::items).as_ref());
+            }
             None => {}
         }
         for (name, dependency) in entries(s, "dependencies").filter(|(_, dependency)| dependency.is_object()) {
-            self.node(dependency, &keyed(path, "dependencies", name), inner.clone());
+            self.node(dependency, &keyed(path, "dependencies", name), inner.clone(), None);
         }
     }
 

@@ -34,6 +34,11 @@ pub(super) fn items(items: &Value) -> String {
     written(|out| write(Some(items), &GoShape::SchemaOrList, out))
 }
 
+/// A rule in CEL.
+pub(super) fn rule(rule: &Value) -> String {
+    written(|out| write(Some(rule), &GoShape::Struct(RULE), out))
+}
+
 /// Go's names of the members that a schema has, in the order of Go's struct, with their JSON names.
 pub(super) fn members_of(schema: &Value) -> impl Iterator<Item = (&'static str, &'static str)> {
     SCHEMA.iter().map(|(go, name, _)| (*go, *name)).filter(|(_, name)| schema.get(name).is_some())

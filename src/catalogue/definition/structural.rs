@@ -1,9 +1,11 @@
 //! Structural schemas: every value has a known type, and the junctors (`allOf`, `anyOf`, `oneOf`, `not`) only restrict it (spec api-surface §11.1).
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use super::tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text};
-use go::regexp;
+use go::regexp::{self, PATTERNS_BYTES_MAX, Program};
 use model::invalid::FieldError;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -41,12 +43,17 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
 
 /// Whether a root schema is structural.
 pub(crate) fn is_structural(schema: &Value) -> bool {
-    unsupported(schema).is_none() && wrong_structure(schema, "").is_empty()
+    unsupported(schema).is_none() && wrong_structure(schema, "", false).is_empty()
 }
 
-/// Where a root schema is not structural, sorted by the text as kube-apiserver does.
-pub(super) fn wrong_structure(schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut errors = Errors(Vec::new());
+/// Whether the patterns of a root schema may be as large as they are.
+pub(super) fn has_small_patterns(schema: &Value) -> bool {
+    is_structural(schema) && wrong_structure(schema, "", true).is_empty()
+}
+
+/// Where a root schema is not structural, sorted by the text as kube-apiserver does. `are_bounded`: what its patterns take has a limit.
+pub(super) fn wrong_structure(schema: &Value, path: &str, are_bounded: bool) -> Vec<FieldError> {
+    let mut errors = Errors(Vec::new(), Patterns { are_bounded, left: PATTERNS_BYTES_MAX, known: HashMap::new() });
     errors.invariants(schema, Level::Root, path);
     errors.completeness(schema, Some(schema), path, path);
     errors.0.sort_by_cached_key(|error| format!("{}: {}", error.field, error.message));
@@ -60,7 +67,32 @@ enum Level {
     Field,
 }
 
-struct Errors(Vec<FieldError>);
+struct Errors(Vec<FieldError>, Patterns);
+
+/// What is left of the room for the patterns of a schema, and what was said of each text.
+struct Patterns {
+    are_bounded: bool,
+    left: usize,
+    known: HashMap<Box<str>, Option<String>>,
+}
+
+impl Patterns {
+    /// Why objects could not be compared with a pattern: Go's error; ours, in the words of Go's limit, of what takes more than there is room for.
+    fn wrong(&mut self, pattern: &str) -> Option<String> {
+        if pattern.is_empty() {
+            return None;
+        }
+        if !self.are_bounded {
+            return regexp::wrong(pattern);
+        }
+        if let Some(known) = self.known.get(pattern) {
+            return known.clone();
+        }
+        let why = Program::compile_within(pattern, &mut self.left).err();
+        self.known.insert(pattern.into(), why.clone());
+        why
+    }
+}
 
 impl Errors {
     fn forbid(&mut self, path: &str, name: &str, why: &str) {
@@ -164,7 +196,7 @@ impl Errors {
             self.nested(inner, &child(path, "not"), false);
         }
         let said = text(s, "pattern");
-        if let Some(why) = regexp::wrong(said) {
+        if let Some(why) = self.1.wrong(said) {
             self.refuse(child(path, "pattern"), said, &format!("must be a valid regular expression, but isn't: {why}"));
         }
     }

@@ -1,7 +1,6 @@
 //! Whether a definition may be written, in the order and the words of kube-apiserver (spec api-surface §11.1).
 //!
-//! Not done here: generic metadata (labels, annotations, the characters of the name), which the writer checks for every object; compiling CEL rules, which are stored as
-//! they are.
+//! Not done here: generic metadata (labels, annotations, the characters of the name), which the writer checks for every object.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -104,6 +103,20 @@ struct Options<'o> {
     heads: &'o dyn Heads,
 }
 
+impl Options<'_> {
+    /// Whether the definition before had the same schema for a version.
+    fn keeps_schema(&self, spec: &Value, version: &str) -> bool {
+        let schema = self.old_spec.and_then(|old| schema_for(old, version));
+        schema.is_some() && schema == schema_for(spec, version)
+    }
+}
+
+/// Returns the schema of a version, which may be that of all.
+fn schema_for<'v>(spec: &'v Value, version: &str) -> Option<&'v Value> {
+    let found = list(spec, "versions").iter().find(|other| text(other, "name") == version)?;
+    member(spec, "validation").or_else(|| member(found, "schema")).and_then(schema_in)
+}
+
 fn says_versions(object: &Value) -> bool {
     object.get("spec").is_some_and(|spec| member(spec, "versions").is_some())
 }
@@ -197,7 +210,8 @@ fn wrong_versions(spec: &Value, strict: Strictness, options: &Options<'_>) -> Ve
         let own = member(version, "subresources");
         let status = has_status(if per_version { own } else { shared });
         errors.extend(wrong_deprecation(version, &path));
-        errors.extend(wrong_validation(member(version, "schema"), status, &child(&path, "schema"), strict, options.heads));
+        let is_unchanged = options.keeps_schema(spec, name);
+        errors.extend(wrong_validation(member(version, "schema"), (status, is_unchanged), &child(&path, "schema"), strict, options.heads));
         errors.extend(wrong_subresources(own, &child(&path, "subresources")));
         errors.extend(wrong_columns(version, &path));
         if list(version, "selectableFields").is_empty() {
@@ -241,7 +255,8 @@ fn wrong_for_all(spec: &Value, strict: Strictness, options: &Options<'_>) -> Vec
     let status = has_status(member(spec, "subresources"))
         || list(spec, "versions").iter().any(|version| has_status(member(version, "subresources")));
     let validation = member(spec, "validation");
-    errors.extend(wrong_validation(validation, status, "spec.validation", strict, options.heads));
+    let is_unchanged = options.keeps_schema(spec, text(spec, "version"));
+    errors.extend(wrong_validation(validation, (status, is_unchanged), "spec.validation", strict, options.heads));
     errors.extend(wrong_subresources(member(spec, "subresources"), "spec.subresources"));
     errors.extend(wrong_columns(spec, "spec"));
     if !list(spec, "selectableFields").is_empty() {

@@ -10,9 +10,10 @@ use super::{
     json_path::{follow, wrong_simple_path},
     schema::{Strictness, wrong_schema},
     shown, structural,
-    tree::{at, child, flag, list, member, optional_text, schema_in, text},
+    tree::{any, at, child, flag, list, member, optional_text, schema_in, text},
 };
 use model::invalid::FieldError;
+use schema::Schema;
 
 /// Selectable fields of a version (KEP-4358).
 const SELECTABLE_MAX: usize = 8;
@@ -48,10 +49,10 @@ const AT_ROOT: [&str; 22] = [
     "XValidations",
 ];
 
-/// What is wrong with `schema` of a version or `validation` of all.
+/// What is wrong with `schema` of a version or `validation` of all. `is_unchanged`: the definition before had the same schema.
 pub(super) fn wrong_validation(
     validation: Option<&Value>,
-    status: bool,
+    (status, is_unchanged): (bool, bool),
     path: &str,
     strict: Strictness,
     heads: &dyn Heads,
@@ -66,14 +67,19 @@ pub(super) fn wrong_validation(
         errors.push(FieldError::forbidden(child(&path, "nullable"), "nullable cannot be true at the root"));
     }
     let unsupported = structural::unsupported(schema).filter(|_| strict.structural);
+    let mut compiled = None;
     if strict.structural && unsupported.is_none() {
-        let wrong = structural::wrong_structure(schema, &path);
+        let mut wrong = structural::wrong_structure(schema, &path, strict.small_patterns);
         if wrong.is_empty() {
-            errors.extend(wrong_defaults(schema, &path, strict.pruned_defaults, heads));
+            wrong = wrong_defaults(schema, &path, strict.pruned_defaults, heads);
+        }
+        let has_rules = || any(schema, &|inner| !list(inner, "x-kubernetes-validations").is_empty());
+        if wrong.is_empty() && has_rules() {
+            compiled = Schema::of_tree(schema).ok();
         }
         errors.extend(wrong);
     }
-    errors.extend(wrong_schema(schema, &path, strict));
+    errors.extend(wrong_schema(schema, &path, strict, compiled.as_ref(), is_unchanged));
     if errors.is_empty() {
         errors.extend(unsupported.map(|why| FieldError::invalid(path, &Value::from(""), &why)));
     }

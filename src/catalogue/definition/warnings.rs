@@ -1,4 +1,4 @@
-//! What a client is warned of when it writes a definition: formats in its schemas that nobody checks, and rules that nobody evaluates. The write goes on.
+//! What a client is warned of when it writes a definition: formats in its schemas that nobody checks.
 
 use std::collections::BTreeSet;
 
@@ -37,23 +37,12 @@ const STRING_FORMATS: [&str; 26] = [
     "uuid5",
 ];
 
-/// One text for each unknown format that a v1 definition has and its predecessor has not, sorted; and one if only the new one has rules.
+/// Returns one text for each unknown format that a v1 definition has and its predecessor does not, sorted.
 #[must_use]
 pub fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known = old.map(unknown_formats).unwrap_or_default();
     let formats = unknown_formats(new);
-    let formats = formats.difference(&known).map(|format| format!("unrecognized format {}", quoted(format)));
-    let rules = (has_rules(new) && !old.is_some_and(has_rules)).then(|| RULES.to_owned());
-    formats.chain(rules).collect()
-}
-
-/// Is told to the writer of a definition that has rules. A kube-apiserver evaluates them.
-pub const RULES: &str = "x-kubernetes-validations are not evaluated by this server: objects that break these rules are stored";
-
-/// Returns whether a schema of a v1 definition has rules in CEL.
-#[must_use]
-pub fn has_rules(object: &Value) -> bool {
-    schemas(object).any(|schema| any(schema, &|inner| !list(inner, "x-kubernetes-validations").is_empty()))
+    formats.difference(&known).map(|format| format!("unrecognized format {}", quoted(format))).collect()
 }
 
 fn schemas(object: &Value) -> impl Iterator<Item = &Value> {
@@ -115,15 +104,5 @@ mod tests {
         assert_eq!(warnings(&definition(&odd), None), texts);
         assert_eq!(warnings(&definition(&odd), Some(&definition(&odd[1..]))), [""; 0], "foo was there before");
         assert_eq!(warnings(&definition(&odd), Some(&definition(&odd[1..6]))), ["unrecognized format \"foo\""]);
-    }
-
-    #[test]
-    fn rules_that_nobody_evaluates() {
-        let mut with_rules = definition(&[("string", "date")]);
-        with_rules["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["p0"]["x-kubernetes-validations"] =
-            json!([{"rule": "true"}]);
-        assert_eq!(warnings(&with_rules, None), [super::RULES]);
-        assert_eq!(warnings(&with_rules, Some(&definition(&[]))), [super::RULES]);
-        assert_eq!(warnings(&with_rules, Some(&with_rules)), [""; 0], "who wrote them knows");
     }
 }

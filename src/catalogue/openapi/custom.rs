@@ -14,7 +14,8 @@ const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Returns the definition's schema with the head of every object. A definition without one, or with one that is too deep for a tree, tells that it is an object.
+/// Returns the definition's schema with the head of every object. A definition without one, or with one that is too deep for a tree, tells that it is an
+/// object.
 pub(super) fn object(schema: Option<Value>, served: &Served, heads: &Heads, version: SpecVersion) -> Value {
     // kubectl takes no members but those that it is told of, once it is told of any.
     let told = schema.filter(|schema| schema.is_object() && !(version == SpecVersion::V2 && is(schema, OPEN)));

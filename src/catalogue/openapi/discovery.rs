@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     path_of,
-    paths::{ANSWERS, capital, responses, tag, words},
+    paths::{ANSWERS, part_of_id, responses, tag, words},
     schemas::Schemas,
 };
 
@@ -46,7 +46,7 @@ pub(super) fn of_group(group: &str, schemas: &mut Schemas<'_>) -> (String, Value
 
 /// Returns the operation that tells of a group version.
 pub(super) fn of_version(group: &str, version: &str, schemas: &mut Schemas<'_>) -> (String, Value) {
-    let id = format!("get{}{}APIResources", words(group), capital(version));
+    let id = format!("get{}{}APIResources", words(group), part_of_id(version, true));
     let schema = schemas.meta("APIResourceList");
     (format!("/{}/", path_of(group, version)), operation(&tag(group, Some(version)), &id, "get available resources", ANSWERS, &schema))
 }

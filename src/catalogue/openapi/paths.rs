@@ -318,7 +318,7 @@ impl<'a> Subject<'a> {
 
     fn operation(&self, named: &Named<'_>, answers: &[(&str, &[&str], &Value)]) -> Value {
         let (group, version, kind) = self.of;
-        let id = format!("{}{}{}{}{}{kind}{}", named.verb, words(group), capital(version), named.middle, self.scope, named.suffix);
+        let id = format!("{}{}{}{}{}{kind}{}", named.verb, words(group), part_of_id(version, true), named.middle, self.scope, named.suffix);
         let (of, at, kind) = self.kind;
         let mut operation = json!({
             "description": named.description,
@@ -341,9 +341,8 @@ pub(super) fn responses(answers: &[(&str, &[&str], &Value)]) -> Map<String, Valu
 
 /// The tag of operations of a group, or of one of its versions: `apps_v1`.
 pub(super) fn tag(group: &str, version: Option<&str>) -> String {
-    let group = words(group);
-    let version = version.map_or_else(String::new, |version| format!("_{version}"));
-    format!("{}{}{version}", group[..1].to_lowercase(), &group[1..])
+    let version = version.map_or_else(String::new, |version| format!("_{}", part_of_id(version, false)));
+    format!("{}{version}", part_of_id(short(group), false))
 }
 
 /// What stands before a kind in a sentence: an article, or none before a plural.
@@ -394,11 +393,49 @@ fn content(types: &[&str], schema: &Value) -> Map<String, Value> {
 
 /// A group in an operation id: `Core`, `Apps`, `RbacAuthorization` of `rbac.authorization.k8s.io`, `ExIo` of `ex.io`.
 pub(super) fn words(group: &str) -> String {
-    let group = if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) };
-    group.split(|c: char| !c.is_ascii_alphanumeric()).map(capital).collect()
+    part_of_id(short(group), true)
+}
+
+fn short(group: &str) -> &str {
+    if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) }
+}
+
+/// What kube-apiserver's `ToValidOperationID` makes of a text: letters, digits but for a first one, and `_`; what follows anything else is capital.
+pub(super) fn part_of_id(text: &str, is_capital: bool) -> String {
+    let (mut id, mut is_capital) = (String::new(), is_capital);
+    for (at, letter) in text.char_indices() {
+        if !(letter.is_ascii_alphabetic() || letter == '_' || at > 0 && letter.is_ascii_digit()) {
+            is_capital = true;
+        } else if std::mem::take(&mut is_capital) {
+            id.extend(letter.to_uppercase());
+        } else {
+            id.push(letter);
+        }
+    }
+    id
 }
 
 pub(super) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As kube-apiserver 1.36.3 publishes them.
+    #[test]
+    fn ids_are_made_of_odd_groups_and_versions() {
+        for (group, version, id, tagged) in [
+            ("", "v1", "CoreV1", "core_v1"),
+            ("rbac.authorization.k8s.io", "v1", "RbacAuthorizationV1", "rbacAuthorization_v1"),
+            ("1.2.example", "v1", "2ExampleV1", "2Example_v1"),
+            ("a-b.com", "v1-beta", "ABComV1Beta", "aBCom_v1Beta"),
+            ("12a.io", "v1", "2aIoV1", "2aIo_v1"),
+        ] {
+            assert_eq!(format!("{}{}", words(group), part_of_id(version, true)), id);
+            assert_eq!(tag(group, Some(version)), tagged);
+        }
+    }
 }

@@ -104,6 +104,17 @@ impl File {
         })
     }
 
+    /// Returns all users, by name.
+    pub(super) fn users(&self) -> &[(String, User)] {
+        &self.users
+    }
+
+    /// Returns the name of the user of the current context; empty when there is none.
+    pub(super) fn current_user(&self) -> &str {
+        let current = self.contexts.iter().find(|(name, _)| *name == self.current_context);
+        current.map_or("", |(_, context)| context.user.as_str())
+    }
+
     /// What the current context names, or the only context where none is current: client-go refuses the latter. What a context
     /// names and the file does not have
     /// is as if it were there and empty, as in client-go.

@@ -209,7 +209,7 @@ fn a_pod_is_its_service_account() {
 #[test]
 fn what_cannot_be_used_is_refused_in_one_line() {
     assert_eq!(wrong("current-context: one", "current-context: three"), "context was not found for specified context: three");
-    assert_eq!(wrong("current-context: one", "{}"), "yaml: line 21: simple key expect ':'");
+    assert_eq!(wrong("current-context: one", "{}"), "yaml: line 19: did not find expected key");
     assert!(wrong("current-context: one", "").ends_with("current-context is not set, and there are several contexts"));
     assert_eq!(wrong(FILE, ""), "no configuration has been provided: there is no context");
     assert_eq!(wrong("cluster: there, ", ""), "cluster was not specified for context \"one\"");

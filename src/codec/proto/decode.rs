@@ -90,8 +90,8 @@ impl Decoder<'_> {
         Ok(first)
     }
 
-    /// Goes through a message once and remembers where its fields are: from the slot that is returned on. Whether one is among them that the minor as which this
-    /// server speaks does not have: then another one has written the message.
+    /// Goes through a message once and remembers where its fields are: from the slot that is returned on. Whether one is among them that the minor as which
+    /// this server speaks does not have: then another one has written the message.
     fn find(&mut self, message: &MessageType, data: &[u8], at: &At<'_>) -> Result<(usize, bool)> {
         let (base, mut is_foreign) = (self.slots.len(), false);
         self.slots.resize(base + message.fields.len(), Slot::default());

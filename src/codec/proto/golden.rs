@@ -1,5 +1,5 @@
-//! Both directions against what Go made: `tests/data/proto`, and what the variables `WATCHCACHE_PROTO_GOLDEN` and, compressed, `WATCHCACHE_PROTO_GOLDEN_OF_OTHERS`
-//! name besides.
+//! Both directions against what Go made: `tests/data/proto`, and what the variables `WATCHCACHE_PROTO_GOLDEN` and, compressed,
+//! `WATCHCACHE_PROTO_GOLDEN_OF_OTHERS` name besides.
 
 use std::io::Read;
 

@@ -1,4 +1,5 @@
-//! What an API server tells as protobuf, as far as who follows it must know: the event around an object, the object's metadata, a list, a `Status`. Objects stay bytes.
+//! What an API server tells as protobuf, as far as who follows it must know: the event around an object, the object's metadata, a list, a `Status`. Objects
+//! stay bytes.
 
 use super::{
     error::{ProtoError, Result},

@@ -9,7 +9,7 @@ const USUAL_BYTES: usize = 1 << 10;
 
 /// The metadata of a stored resource: the same bytes for each version in which it is served, also for those that show other annotations than the stored
 /// ones (measured).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Metadata {
     heads: Heads,
     cut: Cut,

@@ -6,6 +6,7 @@ use super::{
     node::{Node, Want},
     path::{self, Step},
     walk::walk,
+    work::Work,
 };
 use crate::encode;
 use model::PrinterColumn;
@@ -59,15 +60,15 @@ impl Columns {
     }
 
     /// Writes the cells.
-    pub(super) fn print(&self, object: &Node<'_>, row: &mut Row<'_>) {
+    pub(super) fn print(&self, object: &Node<'_>, row: &mut Row<'_>, work: &mut Work) {
         let start = row.bytes();
         row.name(object);
         for column in &self.0 {
-            if row.bytes() - start > CELLS_BYTES_MAX {
+            if row.bytes() - start > CELLS_BYTES_MAX || work.is_over() {
                 row.null();
                 continue;
             }
-            match walk(object, &column.steps).ok().and_then(|found| found.first().copied()) {
+            match walk(object, &column.steps, work).ok().and_then(|found| found.first().copied()) {
                 Some(value) => cell(column.kind, value, row),
                 None => {
                     row.null();
@@ -169,7 +170,7 @@ pub(super) fn definition(column: &PrinterColumn) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::age::Moment;
+    use crate::table::{age::Moment, work::OfAnswer};
 
     /// Each of thousands of columns showed the whole object.
     #[test]
@@ -179,11 +180,51 @@ mod tests {
         let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":"{}"}}"#, "x".repeat(1 << 20));
         let mut out = Vec::new();
         let mut row = Row::open(Moment::since_epoch(std::time::Duration::ZERO), &mut out);
-        columns.print(&Node::read(json.as_bytes(), &columns.want()).expect("JSON"), &mut row);
+        columns.print(&Node::read(json.as_bytes(), &columns.want()).expect("JSON"), &mut row, &mut Work::new(None));
         row.close();
         let cells: Vec<serde_json::Value> = serde_json::from_slice(&out).expect("JSON");
         let shown = cells.iter().filter(|cell| !cell.is_null()).count();
         assert_eq!((cells.len(), shown), (1_001, 9));
         assert!(out.len() < CELLS_BYTES_MAX + (2 << 20));
+    }
+
+    fn cells(columns: &Columns, json: &str, work: &mut Work) -> Vec<serde_json::Value> {
+        let mut out = Vec::new();
+        let mut row = Row::open(Moment::since_epoch(std::time::Duration::ZERO), &mut out);
+        columns.print(&Node::read(json.as_bytes(), &columns.want()).expect("JSON"), &mut row, work);
+        row.close();
+        serde_json::from_slice(&out).expect("JSON")
+    }
+
+    fn column(path: &str) -> PrinterColumn {
+        PrinterColumn { name: "All".into(), kind: "string".into(), path: path.into(), ..PrinterColumn::default() }
+    }
+
+    /// Each of hundreds of columns looked at as much as one may, and each row of an answer at as much as one row may.
+    #[test]
+    fn what_the_columns_of_an_answer_look_at_is_counted_in_all() {
+        let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":{}1{}}}"#, r#"{"a":"#.repeat(60), "}".repeat(60));
+        let union = format!(".spec{}", "['a','a','a','a']".repeat(40));
+        for path in [".spec..a..a", ".spec..a.*..a", &union] {
+            let columns = Columns::parse(&vec![column(path); 800]);
+            let answer = OfAnswer::of_rows(3);
+            let mut last = Vec::new();
+            for _ in 0..4 {
+                last = cells(&columns, &json, &mut Work::new(Some(&answer)));
+                assert_eq!(last.len(), 801, "{path}");
+                assert!(last[800].is_null(), "{path}: there is no room for so many");
+            }
+            assert!(last[0].is_string() && last[1..].iter().all(serde_json::Value::is_null), "{path}: the answer has had its part");
+            assert!(Work::new(Some(&answer)).is_over(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_large_object_is_looked_through() {
+        let items: Vec<String> = (0..10_000).map(|at| format!(r#"{{"t":"x{at}","v":{at}}}"#)).collect();
+        let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":[{}]}}"#, items.join(","));
+        let columns = Columns::parse(&[column(r#".spec[?(@.t=="x9999")].v"#), column(".spec[-1].v")]);
+        let cells = cells(&columns, &json, &mut Work::new(None));
+        assert_eq!(cells[1..], ["9999", "9999"]);
     }
 }

@@ -13,6 +13,7 @@ mod path;
 mod printers;
 mod rows;
 mod walk;
+mod work;
 
 #[cfg(test)]
 mod golden;

@@ -5,7 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Cells, Clock, Include, Table, age::Moment, cell::Row, node::Node};
+use super::{
+    Cells, Clock, Include, Table,
+    age::Moment,
+    cell::Row,
+    node::Node,
+    work::{OfAnswer, Work},
+};
 use crate::{
     partial::MetaVersion,
     representation::{Heads, ListMeta, Metadata, Render, Representation, revision_into},
@@ -17,7 +23,7 @@ use model::{Object, Revision};
 const NO_COLUMNS: &[u8] = br#""columnDefinitions":null,"#;
 
 /// How a resource is written as a Table: its columns, and what its rows have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rows {
     heads: Heads,
     table: Arc<Table>,
@@ -27,12 +33,24 @@ pub(crate) struct Rows {
     version: MetaVersion,
     metadata: Metadata,
     now: Clock,
+    /// What the rows of one answer may cost together, if they are of one.
+    of_answer: Option<OfAnswer>,
 }
 
 impl Rows {
     pub(crate) fn new(version: MetaVersion, table: Arc<Table>, include: Include, base: Arc<Representation>, now: Clock) -> Self {
         let (heads, metadata) = (Heads::new(version.api_version(), "Table", "Table"), Metadata::new(version, &table.storage));
-        Self { heads, table, include, base, version, metadata, now }
+        Self { heads, table, include, base, version, metadata, now, of_answer: None }
+    }
+
+    /// The same for the rows of one answer.
+    pub(crate) fn for_answer(&self) -> Self {
+        Self { of_answer: Some(OfAnswer::default()), ..self.clone() }
+    }
+
+    /// Whether its cells are what a definition says.
+    pub(crate) fn is_custom(&self) -> bool {
+        matches!(self.table.cells, Cells::Custom(_))
     }
 
     /// The definitions of the columns.
@@ -109,7 +127,7 @@ impl Rows {
         let mut row = Row::open(Moment::since_epoch((self.now)()), out);
         match &self.table.cells {
             Cells::BuiltIn { printer, .. } => (printer.print)(&object, &mut row),
-            Cells::Custom(columns) => columns.print(&object, &mut row),
+            Cells::Custom(columns) => columns.print(&object, &mut row, &mut Work::new(self.of_answer.as_ref())),
         }
         let conditions = row.close();
         if !conditions.is_empty() {

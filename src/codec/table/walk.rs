@@ -5,36 +5,50 @@ use std::cmp::Ordering;
 use super::{
     node::Node,
     path::{Slice, Step},
+    work::Work,
 };
 
 type Found<'n> = Vec<&'n Node<'n>>;
 
-/// Values that a step may find: several `..` in one path multiply. kube-apiserver has no such limit; no cell needs more than the first.
-const FOUND_MAX: usize = 100_000;
-
 /// Why a walk ended. It has the values where it did, because a filter that only asks for existence takes them.
 pub(super) struct Failed<'n>(Found<'n>);
 
-/// Walks from a value along the steps. Members are visited sorted, which in Go is left to chance.
+/// Walks from a value along the steps. Members are visited sorted, which in Go is left to chance. What it looks at is taken from `work`: several `..` in one
+/// path multiply. kube-apiserver has no such limit; no cell needs more than the first value.
 ///
 /// # Errors
-/// A step that does not fit its value, as an index out of bounds, or that finds too much.
-pub(super) fn walk<'n>(from: &'n Node<'n>, steps: &'n [Step]) -> Result<Found<'n>, Failed<'n>> {
-    steps.iter().try_fold(vec![from], |found, step| one(found, step))
+/// A step that does not fit its value, as an index out of bounds, or that looks at too much.
+pub(super) fn walk<'n>(from: &'n Node<'n>, steps: &'n [Step], work: &mut Work) -> Result<Found<'n>, Failed<'n>> {
+    steps.iter().try_fold(vec![from], |found, step| one(found, step, work))
 }
 
-fn one<'n>(from: Found<'n>, step: &'n Step) -> Result<Found<'n>, Failed<'n>> {
+fn one<'n>(from: Found<'n>, step: &'n Step, work: &mut Work) -> Result<Found<'n>, Failed<'n>> {
+    if work.take(1 + from.len()).is_none() {
+        return Err(Failed(from));
+    }
     match step {
-        Step::Field(name) => Ok(from.into_iter().filter_map(|node| member(node, name)).collect()),
-        Step::Wildcard => Ok(from.into_iter().flat_map(children).collect()),
-        Step::Slice(slice) => sliced(from, *slice),
-        Step::Filter(left, operator, right) => filtered(from, left, operator, right),
-        Step::Recursive => {
+        Step::Field(name) => within(from, |from| {
             let mut all = Vec::new();
-            from.into_iter().for_each(|node| descend(node, &mut all));
-            if all.len() < FOUND_MAX { Ok(all) } else { Err(Failed(all)) }
-        }
-        Step::Union(parts) => union(from, parts),
+            for node in from {
+                all.extend(member(node, name, work)?);
+            }
+            Some(all)
+        }),
+        Step::Wildcard => within(from, |from| {
+            let mut all = Vec::new();
+            for node in from {
+                all.extend(children(node, work)?);
+            }
+            Some(all)
+        }),
+        Step::Slice(slice) => sliced(from, *slice, work),
+        Step::Filter(left, operator, right) => filtered(from, left, operator, right, work),
+        Step::Recursive => within(from, |from| {
+            let mut all = Vec::new();
+            from.iter().try_for_each(|node| descend(node, &mut all, work))?;
+            Some(all)
+        }),
+        Step::Union(parts) => union(from, parts, work),
         // A text stands for itself once, the others once for each value.
         Step::Literal(text @ Node::Text(_)) => Ok(vec![text]),
         Step::Literal(literal) => Ok(from.iter().map(|_| literal).collect()),
@@ -42,42 +56,59 @@ fn one<'n>(from: Found<'n>, step: &'n Step) -> Result<Found<'n>, Failed<'n>> {
     }
 }
 
-fn member<'n>(node: &'n Node<'n>, name: &str) -> Option<&'n Node<'n>> {
-    node.members().iter().rev().find(|(known, _)| known == name).map(|(_, member)| member)
+/// What is found in values, unless that takes too much.
+fn within<'n>(from: Found<'n>, find: impl FnOnce(&Found<'n>) -> Option<Found<'n>>) -> Result<Found<'n>, Failed<'n>> {
+    find(&from).ok_or(Failed(from))
 }
 
-fn children<'n>(node: &'n Node<'n>) -> Found<'n> {
+/// The outer nothing: there is too much to look at.
+fn member<'n>(node: &'n Node<'n>, name: &str, work: &mut Work) -> Option<Option<&'n Node<'n>>> {
+    /// Names that are compared in the time of a value.
+    const NAMES: usize = 8;
+    let members = node.members();
+    work.take(members.len() / NAMES)?;
+    Some(members.iter().rev().find(|(known, _)| known == name).map(|(_, member)| member))
+}
+
+fn children<'n>(node: &'n Node<'n>, work: &mut Work) -> Option<Found<'n>> {
+    /// Members are sorted.
+    const MEMBER: usize = 4;
     match node {
-        Node::Array(items) => items.iter().collect(),
-        Node::Object(_) => node.sorted().into_iter().map(|(_, member)| member).collect(),
-        _ => Vec::new(),
+        Node::Array(items) => {
+            work.take(items.len())?;
+            Some(items.iter().collect())
+        }
+        Node::Object(members) => {
+            work.take(members.len() * MEMBER)?;
+            Some(node.sorted().into_iter().map(|(_, member)| member).collect())
+        }
+        _ => Some(Vec::new()),
     }
 }
 
 /// The value and all in it that have something in them; a text has its characters.
-fn descend<'n>(node: &'n Node<'n>, all: &mut Found<'n>) {
-    if all.len() >= FOUND_MAX {
-        return;
-    }
-    let inside = children(node);
+fn descend<'n>(node: &'n Node<'n>, all: &mut Found<'n>, work: &mut Work) -> Option<()> {
+    let inside = children(node, work)?;
     if !inside.is_empty() || !node.text().is_empty() {
+        work.take(1)?;
         all.push(node);
-        inside.into_iter().for_each(|node| descend(node, all));
+        inside.into_iter().try_for_each(|node| descend(node, all, work))?;
     }
+    Some(())
 }
 
-fn union<'n>(from: Found<'n>, parts: &'n [Vec<Step>]) -> Result<Found<'n>, Failed<'n>> {
+fn union<'n>(from: Found<'n>, parts: &'n [Vec<Step>], work: &mut Work) -> Result<Found<'n>, Failed<'n>> {
     let mut all = Vec::new();
     for part in parts {
-        match part.iter().try_fold(from.clone(), one) {
-            Ok(found) => all.extend(found),
-            Err(_) => return Err(Failed(from)),
+        match part.iter().try_fold(from.clone(), |found, step| one(found, step, work)) {
+            Ok(found) if work.take(1 + found.len()).is_some() => all.extend(found),
+            _ => return Err(Failed(from)),
         }
     }
     Ok(all)
 }
 
-fn sliced<'n>(from: Found<'n>, slice: Slice) -> Result<Found<'n>, Failed<'n>> {
+fn sliced<'n>(from: Found<'n>, slice: Slice, work: &mut Work) -> Result<Found<'n>, Failed<'n>> {
     let mut all = Vec::new();
     for node in &from {
         let items = match node {
@@ -89,7 +120,8 @@ fn sliced<'n>(from: Found<'n>, slice: Slice) -> Result<Found<'n>, Failed<'n>> {
             None => return Err(Failed(from)),
             // Nothing asked: what was found in the values before is all.
             Some((start, end, _)) if start == end => return Ok(all),
-            Some((start, end, step)) => all.extend(items[start..end].iter().step_by(step)),
+            Some((start, end, step)) if work.take((end - start) / step).is_some() => all.extend(items[start..end].iter().step_by(step)),
+            Some(_) => return Err(Failed(from)),
         }
     }
     Ok(all)
@@ -110,12 +142,12 @@ fn bounds(slice: Slice, length: usize) -> Option<(usize, usize, usize)> {
     fits.then_some((usize::try_from(start).ok()?, usize::try_from(end).ok()?, step))
 }
 
-fn filtered<'n>(from: Found<'n>, left: &'n [Step], operator: &str, right: &'n [Step]) -> Result<Found<'n>, Failed<'n>> {
+fn filtered<'n>(from: Found<'n>, left: &'n [Step], operator: &str, right: &'n [Step], work: &mut Work) -> Result<Found<'n>, Failed<'n>> {
     let mut all = Vec::new();
     for node in &from {
         let Node::Array(items) = node else { return Err(Failed(from)) };
         for item in items {
-            match passes(item, left, operator, right) {
+            match passes(item, left, operator, right, work) {
                 Some(true) => all.push(item),
                 Some(false) => {}
                 None => return Err(Failed(from)),
@@ -126,8 +158,12 @@ fn filtered<'n>(from: Found<'n>, left: &'n [Step], operator: &str, right: &'n [S
 }
 
 /// Whether an element passes; `None` when that cannot be told.
-fn passes<'n>(item: &'n Node<'n>, left: &'n [Step], operator: &str, right: &'n [Step]) -> Option<bool> {
-    let lefts = walk(item, left);
+fn passes<'n>(item: &'n Node<'n>, left: &'n [Step], operator: &str, right: &'n [Step], work: &mut Work) -> Option<bool> {
+    work.take(1)?;
+    let lefts = walk(item, left, work);
+    if work.is_over() {
+        return None;
+    }
     if operator == "exists" {
         let (Ok(found) | Err(Failed(found))) = lefts;
         return Some(!found.is_empty());
@@ -138,7 +174,7 @@ fn passes<'n>(item: &'n Node<'n>, left: &'n [Step], operator: &str, right: &'n [
         [left] => *left,
         _ => return None,
     };
-    match &walk(item, right).ok()?[..] {
+    match &walk(item, right, work).ok()?[..] {
         [] => Some(false),
         [right] => compare(left, operator, right),
         _ => None,
@@ -176,7 +212,7 @@ mod tests {
         let object = Node::read(OBJECT.as_bytes(), &Want::whole()).expect("JSON");
         let check = |path: &str, expect: &str| {
             let steps = parse(path).expect("a path");
-            let told = walk(&object, &steps).map_or("failed".to_owned(), |found| {
+            let told = walk(&object, &steps, &mut Work::new(None)).map_or("failed".to_owned(), |found| {
                 let mut out = Vec::new();
                 Node::Array(found.into_iter().cloned().collect()).json_into(&mut out);
                 String::from_utf8(out).expect("UTF-8")
@@ -214,6 +250,6 @@ mod tests {
         let deep = format!("{}1{}", r#"{"a":["#.repeat(60), "]}".repeat(60));
         let object = Node::read(deep.as_bytes(), &Want::whole()).expect("JSON");
         let steps = parse("..a..a..a..a..a..a..a..a").expect("a path");
-        assert!(walk(&object, &steps).is_err());
+        assert!(walk(&object, &steps, &mut Work::new(None)).is_err());
     }
 }

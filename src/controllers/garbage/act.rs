@@ -236,8 +236,8 @@ impl Shared {
         self.change(resource, object, left).await
     }
 
-    /// Has an object block none of its owners; returns whether it was changed for that. A custom resource says so of all its owners, as kube-controller-manager has it,
-    /// whose patch of these is another one.
+    /// Has an object block none of its owners; returns whether it was changed for that. A custom resource says so of all its owners, as kube-controller-manager
+    /// has it, whose patch of these is another one.
     async fn unblock(&self, item: &Item<'_>) -> Result<bool, WriteError> {
         let says_all = item.resource.served.is_custom();
         let is_wrong = |blocks: Option<bool>| blocks == Some(true) || (says_all && blocks.is_none());
@@ -296,7 +296,7 @@ impl Shared {
         let uid = Some(item.metadata.uid.clone());
         let resource_version = Some(item.metadata.resource_version.clone());
         let mut options = DeleteOptions { propagation: Some(propagation), uid, resource_version, ..DeleteOptions::default() };
-        let done = self.controllers.writer.delete(&place, &options, None).await;
+        let done = self.controllers.writer.delete_by_server(&place, &options).await;
         if !matches!(done, Err(WriteError::Conflict { .. })) {
             return done.map(drop);
         }
@@ -305,7 +305,7 @@ impl Shared {
             return done.map(drop);
         }
         options.resource_version = None;
-        self.controllers.writer.delete(&place, &options, None).await.map(drop)
+        self.controllers.writer.delete_by_server(&place, &options).await.map(drop)
     }
 }
 

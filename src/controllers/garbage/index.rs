@@ -1,4 +1,5 @@
-//! Who belongs to whom: objects by the uids of their owners. It shares the objects with the cache, and costs 32 bytes for each reference and the tree around them.
+//! Who belongs to whom: objects by the uids of their owners. It shares the objects with the cache, and costs 32 bytes for each reference and the tree around
+//! them.
 
 use std::{
     cmp::Ordering,
@@ -69,9 +70,11 @@ impl Index {
         self.entries.retain(|entry| entry.slot != slot);
     }
 
-    /// All dependents, once for each of their owners.
-    pub(super) fn all(&self) -> impl Iterator<Item = (Slot, &Arc<Object>)> {
-        self.entries.iter().filter_map(|entry| Some((entry.slot, entry.object.as_ref()?)))
+    /// Returns all dependents, each once however many owners it has.
+    pub(super) fn objects(&self) -> Vec<(Slot, Arc<Object>)> {
+        let mut seen = HashSet::new();
+        let objects = self.entries.iter().filter_map(|entry| Some((entry.slot, entry.object.as_ref()?)));
+        objects.filter(|(slot, object)| seen.insert((*slot, object.key()))).map(|(slot, object)| (slot, object.clone())).collect()
     }
 
     /// The dependents of the owner whose uid has this hash, and perhaps those of others.
@@ -152,6 +155,8 @@ mod tests {
         index.insert("y", 1, &a);
         index.insert("x", 2, &a);
         assert_eq!(names(&index, "x"), [(1, "a".to_owned()), (1, "b".to_owned()), (2, "a".to_owned())]);
+        let all: Vec<(Slot, String)> = index.objects().iter().map(|(slot, object)| (*slot, object.name().to_owned())).collect();
+        assert_eq!(all.len(), 3, "each once, of whatever owners: {all:?}");
         index.insert("x", 1, &Arc::new(test_object("a", 7)));
         assert_eq!(index.dependents(hash("x")).next().map(|(_, object)| object.revision.0), Some(7));
         index.remove("x", 1, &a);

@@ -127,7 +127,8 @@ impl Stage {
         tokio::spawn(main.run());
         tokio::spawn(own.run());
         let runtime = tokio::runtime::Handle::current();
-        let view = View::follow(&runtime, main_handle.published.clone(), converter.clone(), (handle, inbox));
+        let kept = KeptVersions::new(told.subscribe());
+        let view = View::follow(&runtime, main_handle.published.clone(), converter.clone(), (handle, inbox), kept);
         Self {
             hook,
             metrics: figures,
@@ -217,6 +218,30 @@ async fn each_object_and_event_is_converted_once_in_order() {
     stage.source.fed().advance(Revision(30));
     stage.reaches(30).await;
     assert_eq!(stage.hook.count().1, 265);
+}
+
+/// Others need the room; nobody watches it, and nobody has asked for it in a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_gives_way_is_made_again_for_who_asks() {
+    let mut stage = Stage::new(1_000).await;
+    stage.load(3, 5);
+    stage.view.awaken(WAIT).await;
+    stage.stands(|standing| *standing == Standing::Live).await;
+    stage.view.asked.evicted.notify_one();
+    stage.put("o0001", 6);
+    stage.reaches(6).await;
+    assert!(stage.view.is_live(), "who has just asked for it may come back");
+    let reading = stage.view.awaken(WAIT).await;
+    *stage.view.asked.last.lock() -= Duration::from_secs(60);
+    stage.view.asked.evicted.notify_one();
+    stage.put("o0001", 7);
+    stage.reaches(7).await;
+    assert!(stage.view.is_live(), "it stays for a reader however long that takes");
+    drop(reading);
+    stage.view.asked.evicted.notify_one();
+    stage.stands(|standing| *standing == Standing::Asleep).await;
+    stage.view.awaken(WAIT).await;
+    assert_eq!(stage.reaches(7).await.snapshot.store.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,8 +47,8 @@ impl Query {
         self.text.capacity() + self.ends.capacity() * size_of::<(u32, u32)>()
     }
 
-    /// Names and values in order.
-    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns names and values in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end as usize));
         starts.zip(&self.ends).map(|(start, (name_end, end))| {
             let name_end = *name_end as usize;

@@ -35,12 +35,21 @@ fn is_number(text: &str) -> bool {
 /// Go's `FormatFloat(float, 'g', -1, 64)`.
 #[must_use]
 pub fn general(float: f64) -> String {
-    let minus = if float.is_sign_negative() { "-" } else { "" };
-    if float == 0.0 {
+    laid_out(float.is_sign_negative(), float == 0.0, &serde_json::to_string(&float).expect("a finite float is JSON"))
+}
+
+/// Go's `FormatFloat(float, 'g', -1, 32)`.
+pub(super) fn general_short(float: f32) -> String {
+    laid_out(float.is_sign_negative(), float == 0.0, &serde_json::to_string(&float).expect("a finite float is JSON"))
+}
+
+fn laid_out(is_negative: bool, is_zero: bool, json: &str) -> String {
+    let minus = if is_negative { "-" } else { "" };
+    if is_zero {
         return format!("{minus}0");
     }
     // serde_json's digits are Go's: the fewest that tell the float, the nearest of these, and of two that are as near the even one. Rust's own differ there.
-    let (digits, exponent) = decimal(&serde_json::to_string(&float).expect("a finite float is JSON"));
+    let (digits, exponent) = decimal(json);
     if !(EXPONENT_BELOW..EXPONENT_FROM).contains(&exponent) {
         let (first, more) = digits.split_at(1);
         let point = if more.is_empty() { "" } else { "." };

@@ -1,19 +1,24 @@
 //! YAML as the real server's decoder reads it: one document, 1.1 scalars, merge keys, lines of duplicate keys.
 
 mod compose;
+mod cursor;
+mod events;
 mod json;
 mod scalar;
+mod scan;
+mod syntax;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use self::{
-    compose::{Content, Node, anchor_name, characters, compose},
+    compose::{Content, Node, compose},
     scalar::Scalar,
 };
-use crate::quote::quoted;
+use super::number::general_short;
+use crate::{quote::quoted, strconv::format_float};
 
 /// Maps and lists inside each other that a document may have: what `serde_json` reads back, one below the limit of recursion that it has by default. The
 /// real server allows 10,000, with the same error.
@@ -59,16 +64,17 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Wrong> {
 }
 
 fn parse_as_yaml(bytes: &[u8]) -> Result<Document, Wrong> {
-    let text = characters(bytes).map_err(Wrong::Syntax)?;
-    let nodes = compose(text).map_err(Wrong::Syntax)?;
-    let mut decoder =
-        Decoder { text, nodes: &nodes, duplicates: Vec::new(), decoded: 0, aliased: 0, aliased_bytes: 0, depth: 0, aliases: Vec::new() };
+    let nodes = compose(bytes).map_err(Wrong::Syntax)?;
+    let mut decoder = Decoder { nodes: &nodes, ..Decoder::default() };
     let value = if nodes.is_empty() { Value::Null } else { decoder.value(0)? };
-    Ok(Document { value, duplicates: decoder.duplicates })
+    match decoder.no_key.or(decoder.no_number) {
+        Some(problem) => Err(Wrong::NoJson(problem)),
+        None => Ok(Document { value, duplicates: decoder.duplicates }),
+    }
 }
 
+#[derive(Default)]
 struct Decoder<'a> {
-    text: &'a str,
     nodes: &'a [Node],
     duplicates: Vec<String>,
     decoded: u32,
@@ -77,22 +83,36 @@ struct Decoder<'a> {
     depth: usize,
     /// Aliases we are inside of.
     aliases: Vec<usize>,
+    /// The first key and the first number that JSON has no form for. The real server looks for them when it has read the whole document.
+    no_key: Option<String>,
+    no_number: Option<String>,
 }
 
-/// A key as JSON has it, and as a message shows it; two keys are the same when they are shown the same.
+/// A key as JSON has it, and as a message shows it.
 struct Key {
     name: String,
     shown: String,
+    /// What is equal of keys that are the same: type and value.
+    identity: String,
+    /// Of a key that JSON cannot have: its type.
+    no_json: Option<&'static str>,
 }
 
-type Seen = BTreeSet<String>;
+/// The keys of a map, each with the name that it has in JSON.
+type Seen = BTreeMap<String, String>;
 
 impl Decoder<'_> {
     fn value(&mut self, id: usize) -> Result<Value, Wrong> {
         self.count()?;
         match &self.nodes[id].content {
-            Content::Alias { target, at } => self.alias(id, *target, *at),
-            Content::Scalar { .. } => json_of(self.scalar(id)?),
+            Content::Alias { target, name } => self.alias(id, *target, name),
+            Content::Scalar { .. } => {
+                let scalar = self.scalar(id)?;
+                Ok(json_of(scalar).unwrap_or_else(|problem| {
+                    self.no_number.get_or_insert(problem);
+                    Value::Null
+                }))
+            }
             Content::List(items) => {
                 self.enter()?;
                 let items = items.iter().map(|&item| self.value(item)).collect::<Result<_, _>>()?;
@@ -112,8 +132,8 @@ impl Decoder<'_> {
         if self.depth > DEPTH_MAX { syntax(format!("exceeded max depth of {DEPTH_MAX}")) } else { Ok(()) }
     }
 
-    fn alias(&mut self, id: usize, target: usize, at: usize) -> Result<Value, Wrong> {
-        self.is_outside(id, at)?;
+    fn alias(&mut self, id: usize, target: usize, name: &str) -> Result<Value, Wrong> {
+        self.is_outside(id, name)?;
         self.enter()?;
         self.aliases.push(id);
         let value = self.value(target);
@@ -123,11 +143,8 @@ impl Decoder<'_> {
     }
 
     /// Whether we are not inside of this alias already.
-    fn is_outside(&self, id: usize, at: usize) -> Result<(), Wrong> {
-        if !self.aliases.contains(&id) {
-            return Ok(());
-        }
-        syntax(format!("anchor '{}' value contains itself", anchor_name(self.text, at)))
+    fn is_outside(&self, id: usize, name: &str) -> Result<(), Wrong> {
+        if self.aliases.contains(&id) { syntax(format!("anchor '{name}' value contains itself")) } else { Ok(()) }
     }
 
     /// Adds the members of a map, those of its merge keys where these stand.
@@ -141,11 +158,21 @@ impl Decoder<'_> {
                 self.merge(value, members, seen)?;
                 continue;
             }
+            let key = self.key(key)?;
             let found = self.value(value)?;
-            let key = self.key(key, &found)?;
-            if !seen.insert(key.shown.clone()) && self.duplicates.len() < DUPLICATES_MAX {
+            let known = seen.get(&key.identity);
+            if known.is_some() && self.duplicates.len() < DUPLICATES_MAX {
                 self.duplicates.push(format!("line {}: key {} already set in map", self.nodes[value].line, key.shown));
             }
+            // 0 and -0 are the same key, with another name.
+            if let Some(name) = known.filter(|name| **name != key.name) {
+                members.remove(name);
+            }
+            if let Some(kind) = key.no_json {
+                let problem = || format!("unsupported map key of type: {kind}, key: {}, value: {}", key.shown, syntax::of(&found));
+                self.no_key.get_or_insert_with(problem);
+            }
+            seen.insert(key.identity, key.name.clone());
             members.insert(key.name, found);
         }
         self.depth -= 1;
@@ -154,7 +181,6 @@ impl Decoder<'_> {
 
     /// What follows `<<`: a map, or maps of which the first wins.
     fn merge(&mut self, id: usize, members: &mut Map<String, Value>, seen: &mut Seen) -> Result<(), Wrong> {
-        self.count()?;
         match &self.nodes[id].content {
             Content::List(items) => {
                 for &item in items.iter().rev() {
@@ -167,44 +193,38 @@ impl Decoder<'_> {
     }
 
     fn merge_one(&mut self, id: usize, members: &mut Map<String, Value>, seen: &mut Seen) -> Result<(), Wrong> {
-        let &Content::Alias { target, at } = &self.nodes[id].content else {
+        self.count()?;
+        let Content::Alias { target, name } = &self.nodes[id].content else {
             return self.map(id, members, seen);
         };
-        self.is_outside(id, at)?;
+        self.is_outside(id, name)?;
         self.aliases.push(id);
-        let merged = self.map(target, members, seen);
+        let merged = self.count().and_then(|()| self.map(*target, members, seen));
         self.aliases.pop();
         merged
     }
 
-    fn key(&mut self, id: usize, value: &Value) -> Result<Key, Wrong> {
-        self.count()?;
+    fn key(&mut self, id: usize) -> Result<Key, Wrong> {
         let scalar = match &self.nodes[id].content {
             Content::Alias { target, .. } if matches!(self.nodes[*target].content, Content::Scalar { .. }) => {
+                self.count()?;
                 self.aliases.push(id);
-                let scalar = self.scalar(*target);
+                let scalar = self.count().and_then(|()| self.scalar(*target));
                 self.aliases.pop();
                 scalar?
             }
-            Content::Scalar { .. } => self.scalar(id)?,
-            _ => return self.value(id).and_then(|value| syntax(format!("invalid map key: {value}"))),
-        };
-        let plain = |text: String| Key { shown: text.clone(), name: text };
-        Ok(match scalar {
-            Scalar::Text(name) => Key { shown: quoted(&name), name },
-            Scalar::Bool(value) => plain(value.to_string()),
-            Scalar::Int(value) => plain(value.to_string()),
-            Scalar::Unsigned(value) => plain(value.to_string()),
-            Scalar::Float(value) => plain(value.to_string()),
-            Scalar::Null => {
-                return Err(Wrong::NoJson(format!("unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}")));
+            Content::Scalar { .. } => {
+                self.count()?;
+                self.scalar(id)?
             }
-        })
+            _ => return self.value(id).and_then(|value| syntax(format!("invalid map key: {}", syntax::of(&value)))),
+        };
+        Ok(key_of(scalar))
     }
 
     fn scalar(&mut self, id: usize) -> Result<Scalar, Wrong> {
         let node = &self.nodes[id];
-        let Content::Scalar { text, plain } = &node.content else {
+        let Content::Scalar { text, implicit } = &node.content else {
             unreachable!("only scalars are resolved");
         };
         if !self.aliases.is_empty() {
@@ -213,7 +233,8 @@ impl Decoder<'_> {
         if self.aliased_bytes > ALIAS_BYTES_MAX {
             return excessive();
         }
-        scalar::resolve(node.tag.as_deref(), text, *plain).map_err(Wrong::Syntax)
+        let tag = node.common_tag().or(node.tag.as_deref());
+        scalar::resolve(tag, text, *implicit).map_err(Wrong::Syntax)
     }
 
     /// Counts one value, and refuses a bomb of aliases with the real server's measure.
@@ -244,24 +265,55 @@ fn syntax<T>(text: String) -> Result<T, Wrong> {
     Err(Wrong::Syntax(text))
 }
 
+fn key_of(scalar: Scalar) -> Key {
+    let is_zero = matches!(scalar, Scalar::Float(0.0));
+    let is_float = matches!(scalar, Scalar::Float(_));
+    let (name, shown, no_json) = match scalar {
+        Scalar::Text(name) => (name.clone(), quoted(&name), None),
+        Scalar::Bool(value) => (value.to_string(), value.to_string(), None),
+        Scalar::Int(value) => (value.to_string(), value.to_string(), None),
+        Scalar::Unsigned(value) => (value.to_string(), format!("{value:#x}"), Some("uint64")),
+        Scalar::Float(value) => {
+            #[expect(clippy::cast_possible_truncation, reason = "the real server prints a key as a float32")]
+            let name = match value as f32 {
+                short if short.is_nan() => ".nan".to_owned(),
+                f32::INFINITY => ".inf".to_owned(),
+                f32::NEG_INFINITY => "-.inf".to_owned(),
+                short => general_short(short),
+            };
+            (name, number(value), None)
+        }
+        Scalar::Null => ("null".to_owned(), "<nil>".to_owned(), Some("%!s(<nil>)")),
+    };
+    let identity = match is_float {
+        true if is_zero => "float 0".to_owned(),
+        true => format!("float {shown}"),
+        false => shown.clone(),
+    };
+    Key { name, shown, identity, no_json }
+}
+
+fn number(value: f64) -> String {
+    match value {
+        _ if value.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "+Inf".to_owned(),
+        f64::NEG_INFINITY => "-Inf".to_owned(),
+        _ => format_float(value),
+    }
+}
+
 /// The real server makes JSON of the document and reads that: whole floats become integers.
-fn json_of(scalar: Scalar) -> Result<Value, Wrong> {
+///
+/// # Errors
+/// What it says of numbers that JSON cannot have.
+fn json_of(scalar: Scalar) -> Result<Value, String> {
     Ok(match scalar {
         Scalar::Null => Value::Null,
         Scalar::Bool(value) => Value::Bool(value),
         Scalar::Int(value) => value.into(),
         #[expect(clippy::cast_precision_loss, reason = "as the real server, which reads it as a float64")]
         Scalar::Unsigned(value) => (value as f64).into(),
-        Scalar::Float(value) if !value.is_finite() => {
-            let name = if value.is_nan() {
-                "NaN"
-            } else if value > 0.0 {
-                "+Inf"
-            } else {
-                "-Inf"
-            };
-            return Err(Wrong::NoJson(format!("json: unsupported value: {name}")));
-        }
+        Scalar::Float(value) if !value.is_finite() => return Err(format!("json: unsupported value: {}", number(value))),
         Scalar::Float(value) => whole(value).map_or_else(|| value.into(), Value::from),
         Scalar::Text(text) => Value::String(text),
     })

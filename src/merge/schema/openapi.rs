@@ -55,8 +55,9 @@ pub fn types<'a>(
     reader.finish(types)
 }
 
-/// Makes the type of a custom resource's version. `schema` is its structural schema (`openAPIV3Schema`), without which everything is deduced; one that is not structural counts as none; `object_meta` names the type
-/// of `metadata`, of the resource and of the objects that are embedded in it. The common types and that of `metadata` are not among the result.
+/// Makes the type of a custom resource's version. `schema` is its structural schema (`openAPIV3Schema`), without which everything is deduced; one that is not
+/// structural counts as none; `object_meta` names the type of `metadata`, of the resource and of the objects that are embedded in it. The common types and that
+/// of `metadata` are not among the result.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! How long writes take: the operations of structured-merge-diff's `BenchmarkOperations`, on its objects, with its schema. Prints microseconds; meant for an optimised build.
+//! How long writes take: the operations of structured-merge-diff's `BenchmarkOperations`, on its objects, with its schema. Prints microseconds; meant for an
+//! optimised build.
 
 #[path = "library/schema.rs"]
 mod schema;

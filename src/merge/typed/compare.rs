@@ -30,12 +30,6 @@ impl Comparison {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// Returns the comparison without these fields and what is below them.
-    #[must_use]
-    pub fn exclude_fields(self, fields: &Set) -> Self {
-        self.each(|set| set.recursive_difference(fields))
-    }
-
     /// Returns what a filter leaves of the comparison.
     #[must_use]
     pub fn filter_fields(self, filter: Option<&Filter>) -> Self {

@@ -1,9 +1,11 @@
 //! Label and field selectors as they are asked for. They are read in `parse`, and matched as `compiled`.
 
 mod compiled;
+mod of_object;
 pub mod parse;
 
 pub use compiled::{FieldMatcher, LabelMatcher};
+pub use of_object::selects;
 
 use super::Object;
 

@@ -3,6 +3,7 @@
 //! Syntax errors are those of the real server's parser wherever one token decides; it recovers and looks further ahead, this one does not.
 
 use super::lexer::{self, Kind, Token};
+use crate::cel_words::is_reserved;
 
 /// An expression; parts that no message speaks of are dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,27 +86,6 @@ pub(super) fn parse(text: &str) -> Result<Expr, String> {
 /// Expressions inside one another, and members of members, with brackets or without; the real server stops at 250 of its own rules, one of ours is up to
 /// two of them.
 const EXPRESSION_DEPTH_MAX: usize = 120;
-
-/// Words that name nothing.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Binary operators but `||`, from the loosest; those of one row bind alike.
 const OPERATORS: [&[(&str, &str)]; 4] = [
@@ -318,7 +298,7 @@ impl<'a> Parser<'a> {
             return Err(self.wrong(false, "IDENTIFIER"));
         }
         let name = self.advance().text;
-        if RESERVED.contains(&name) {
+        if is_reserved(name) {
             return Err(format!("reserved identifier: {name}"));
         }
         let function = format!("{dot}{name}");

@@ -1,4 +1,5 @@
-//! Writes what an object is read as from the text of what is stored: pruned, and with its defaults. Builds no tree, and is bounded: what would become too large ends it.
+//! Writes what an object is read as from the text of what is stored: pruned, and with its defaults. Builds no tree, and is bounded: what would become too large
+//! ends it.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -6,8 +7,8 @@ use go::json::string_into;
 
 use super::{DefaultValue, Structural, cursor::Cursor};
 
-/// Bytes that defaults may add to one object, as a tree of it would take them: 40,000 small items with a default of 5 KB would be 200 MB. etcd holds no object of more than
-/// 1.5 MiB, with the defaults that it had when it was written.
+/// Bytes that defaults may add to one object, as a tree of it would take them: 40,000 small items with a default of 5 KB would be 200 MB. etcd holds no object
+/// of more than 1.5 MiB, with the defaults that it had when it was written.
 pub const DEFAULTED_BYTES_MAX: usize = 8 << 20;
 /// How deep values may be nested that a schema changes.
 const DEPTH_MAX: usize = 200;

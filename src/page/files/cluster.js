@@ -9,7 +9,7 @@ import { checks, facts, table } from "./table.js";
 
 export const title = "Cluster";
 
-// The reasons of `watchcache_handed_on_requests_total`.
+// The reasons of `watchcache_forwarded_requests_total`.
 const REASONS = {
   write: "a write",
   document: "discovery, OpenAPI, versions, unknown paths",
@@ -47,8 +47,8 @@ export function start(main, _, past) {
     { title: "half within", number: true, cell: (row) => within(row, 50) },
     { title: "99 % within", number: true, cell: (row) => within(row, 99) },
   ], (row) => row.reason);
-  const handedOn = element("div", { hidden: true }, element("h3", {}, "Forwarded requests"), handed.node,
-    element("p", { class: "quiet" }, "Times are to the headers of the response. ", element("a", { href: "#resources?sort=-handedOn" }, "Resources that are forwarded now")));
+  const forwardedView = element("div", { hidden: true }, element("h3", {}, "Forwarded requests"), handed.node,
+    element("p", { class: "quiet" }, "Times are to the headers of the response. ", element("a", { href: "#resources?sort=-forwarded" }, "Resources that are forwarded now")));
   const asks = asker(() => "cluster", show, (why) => { wrong.textContent = why; });
   fill(
     main,
@@ -56,7 +56,7 @@ export function start(main, _, past) {
     wrong,
     figures.node,
     plots,
-    handedOn,
+    forwardedView,
     element("h3", {}, "Health"), found.node,
     element("p", { class: "same" }, "As JSON: ", element("code", {}, same("cluster"))),
   );
@@ -65,10 +65,10 @@ export function start(main, _, past) {
     wrong.textContent = "";
     const { upstream, host } = now;
     const fault = (of) => (of.lastFault ? mark(`${date(of.lastFault.at)}: ${of.lastFault.why}`) : "none");
-    plots.hidden = handedOn.hidden = !upstream;
+    plots.hidden = forwardedView.hidden = !upstream;
     if (upstream) {
-      const { fromMemory, notLoaded, handedOn } = upstream.resources;
-      const others = Object.entries(handedOn).sort((a, b) => b[1] - a[1]).map(([reason, times]) => `${reason}: ${count(times)}`);
+      const { fromMemory, notLoaded, forwarded } = upstream.resources;
+      const others = Object.entries(forwarded).sort((a, b) => b[1] - a[1]).map(([reason, times]) => `${reason}: ${count(times)}`);
       figures.show({
         Upstream: mark(upstream.server),
         State: upstream.answers ? "answers" : mark(upstream.trouble || "not asked yet"),
@@ -80,7 +80,7 @@ export function start(main, _, past) {
         "Documents cached": `${bytes(upstream.documentsBytes)}${upstream.documentsAgeSeconds === null ? "" : `, ${seconds(upstream.documentsAgeSeconds)} old`}`,
         "Answered from cached documents": count(upstream.keptAnswers),
       }, { State: upstream.answers ? "ok" : "bad" });
-      handed.show(upstream.handedOn);
+      handed.show(upstream.forwarded);
       found.show(upstream.checks);
     } else {
       const bad = host.checks.some((check) => !check.ok);
@@ -97,8 +97,8 @@ export function start(main, _, past) {
     tick(now) {
       asks.tick();
       if (!now.upstream) return;
-      const answered = (one) => one.handedOn.reduce((sum, row) => sum + row.count, 0);
-      const grown = past.rates((one) => one.counters.requests.all, answered, (one) => one.counters.handedOnSeconds);
+      const answered = (one) => one.forwarded.reduce((sum, row) => sum + row.count, 0);
+      const grown = past.rates((one) => one.counters.requests.all, answered, (one) => one.counters.forwardedSeconds);
       requests.show(grown);
       times.show(grown.map(([at, , requests, took]) => [at, requests ? took / requests : null]));
     },

@@ -15,6 +15,7 @@ export function problems(now) {
   }
   if (now.upstream && !now.upstream.answers && now.upstream.trouble) found.push({ kind: "bad", texts: ["Upstream does not answer", now.upstream.trouble] });
   if (now.host?.trouble) found.push({ kind: "bad", texts: ["The host cluster is not followed", now.host.trouble] });
+  if (now.host?.orphanedObjects) found.push({ kind: "warn", texts: ["Objects in namespaces that the host does not have", now.host.orphanedObjects] });
   if (now.host?.definitionsWrong) found.push({ kind: "warn", texts: ["A definition cannot be served", now.host.definitionsWrong] });
   for (const check of now.checks.filter((one) => !one.ok && !one.fails)) found.push({ kind: "warn", texts: [`Check ${check.name}`, check.why] });
   return found;

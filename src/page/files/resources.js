@@ -6,7 +6,7 @@ import { list } from "./list.js";
 
 export const title = "Resources";
 
-const NUMBERS = new Set(["objects", "bytes", "ringEvents", "ringBytes", "watches", "groups", "eventsReceived", "eventsSent", "requests", "lists", "gone", "handedOn"]);
+const NUMBERS = new Set(["objects", "bytes", "ringEvents", "ringBytes", "watches", "groups", "eventsReceived", "eventsSent", "requests", "lists", "gone", "forwarded"]);
 const KNOWN_MAX = 2000;
 
 export function start(main, parameters) {
@@ -34,7 +34,7 @@ export function start(main, parameters) {
       { title: "cut", hint: "watches that ended because their clients were too slow", number: true, more: true, cell: (row) => count(row.counters.watchesCut) },
       { title: "oldest event", hint: "how long a client may be away and still resume", number: true, cell: (row) => seconds(row.ring.oldestAgeSeconds) },
       { title: "history size", hint: "bytes that history adds to the current objects", sort: "ringBytes", number: true, cell: (row) => bytes(row.ring.bytes) },
-      { title: "state", sort: "handedOn", long: true, cell: (row) => mark(state(row)) },
+      { title: "state", sort: "forwarded", long: true, cell: (row) => mark(state(row)) },
       { title: "history events", sort: "ringEvents", number: true, more: true, cell: (row) => count(row.ring.events) },
       { title: "resume from", hint: "the oldest revision that a watch can resume from", number: true, more: true, cell: (row) => revision(row.ring.floor) },
       { title: "revision", number: true, more: true, cell: (row) => revision(row.revision) },
@@ -73,10 +73,10 @@ function watched(row) {
 
 function state(row) {
   const told = [
-    row.handedOn ? `forwarded: ${row.handedOn}` : row.ready ? "ready" : row.lastFault ? "not loaded" : "not followed",
+    row.forwarded ? `forwarded: ${row.forwarded}` : row.ready ? "ready" : row.lastFault ? "not loaded" : "not followed",
     row.undecodable ? `${count(row.undecodable)} unreadable` : "",
     row.note || "",
-    row.lastFault && (row.handedOn || !row.ready) ? `${date(row.lastFault.at)}: ${row.lastFault.why}` : "",
+    row.lastFault && (row.forwarded || !row.ready) ? `${date(row.lastFault.at)}: ${row.lastFault.why}` : "",
   ].filter(Boolean);
   return told.join("; ");
 }

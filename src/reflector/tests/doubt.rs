@@ -156,7 +156,7 @@ async fn bookmarks_that_tell_nothing_make_memory_no_newer() {
     }
 }
 
-/// What does not fit is refused while it comes, and handed on; the rest of it is not waited for.
+/// What does not fit is refused while it comes, and forwarded; the rest of it is not waited for.
 #[tokio::test]
 async fn a_load_beyond_the_budget_is_refused() {
     let policy = Policy { all: true, ..Policy::default() };

@@ -141,7 +141,8 @@ where
         }
     }
 
-    /// Some of what it has to write, as much as there is room for; and whether that is its end. `None`: it has to wait until a window [has room](Self::has_room).
+    /// Some of what it has to write, as much as there is room for; and whether that is its end. `None`: it has to wait until a window [has
+    /// room](Self::has_room).
     pub(super) fn part(&mut self, room: usize) -> Option<(Bytes, bool)> {
         let State::Answers(answer) = &mut self.state else { return None };
         answer.waits = room == 0;
@@ -164,8 +165,8 @@ where
         answer.long.as_ref().filter(|long| long.may_rest()).map(|long| long.until + limit)
     }
 
-    /// Until when it may stand still; `None`: it may as long as it likes, for it has no answer yet. An answer is to go on within the limit, and to end after some
-    /// limits. A watch that has shown what was there may stand still until its time is over.
+    /// Until when it may stand still; `None`: it may as long as it likes, for it has no answer yet. An answer is to go on within the limit, and to end after
+    /// some limits. A watch that has shown what was there may stand still until its time is over.
     pub(super) fn patience(&mut self, now: Instant, limit: Duration) -> Option<Instant> {
         if let Some(until) = self.rests_until(limit) {
             return Some(until);

@@ -12,8 +12,8 @@ use super::{
 use cache::state::snapshot::{Fed, Known};
 use model::{ResourceId, Shape, Storage};
 
-/// How long a list waits for memory to be proven, and from how many objects in memory on it is worth a wait for the source's own silence: a smaller list is handed on
-/// faster.
+/// How long a list waits for memory to be proven, and from how many objects in memory on it is worth a wait for the source's own silence: a smaller list is
+/// forwarded faster.
 const PROOF_WAIT: Duration = Duration::from_millis(50);
 const PROOF_OBJECTS: usize = 500;
 

@@ -1,4 +1,5 @@
-//! Lists that are read from etcd: while the cache is not ready, for revisions that it no longer has, and when waiting for it took too long (spec list-watch §2.3, §2.13).
+//! Lists that are read from etcd: while the cache is not ready, for revisions that it no longer has, and when waiting for it took too long (spec list-watch
+//! §2.3, §2.13).
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ pub(super) const ETCD_LISTS_AT_ONCE: usize = 4;
 const BYTES_OF_WORK: usize = 16;
 
 impl Reader {
-    /// Reads a page from etcd, in rounds of as many keys as are wanted and not too large ([`Pages`]); while selectors drop items each round is up to twice the last.
-    /// All rounds are at the first answer's revision.
+    /// Reads a page from etcd, in rounds of as many keys as are wanted and not too large ([`Pages`]); while selectors drop items each round is up to twice the
+    /// last. All rounds are at the first answer's revision.
     pub(super) async fn list_etcd(&self, target: &Target, start: Option<&str>, read: EtcdRead) -> Result<List, ReadError> {
         let _permit = self.etcd_list_permits.take().await;
         let metrics = &target.resource.metrics;

@@ -19,6 +19,7 @@ use cache::cacher::NoGroup;
 use cache::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
 use cache::state::{Place, snapshot::Known, store::Store};
 use codec::{CachedList, ChunkCache, ListKey, ListMeta, ingest::ingest};
+use conversion::Reading;
 use etcd::{Etcd, EtcdError, RangeRequest};
 use fair::Turns;
 use model::{ByResource, Epoch, Object, Revision};
@@ -147,7 +148,7 @@ impl Reader {
     /// See [`ReadError`]; the caller bounds the time.
     pub async fn list(&self, target: &Target, options: &ListOptions, chunks: Option<&ChunkCache>) -> Result<List, ReadError> {
         let request = ListRequest::read(options, target.scope())?;
-        target.awaken().await;
+        let _reading = target.awaken().await;
         let known = target.known();
         let ListPlan { source, start } = plan::list(&request, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         let start = start.as_deref();
@@ -245,8 +246,8 @@ impl Reader {
         }
     }
 
-    /// WATCH (spec list-watch §4). The options are defaulted and validated. `limits` bound the read of etcd's revision, and the wait for the cacher; the wait for freshness
-    /// has its own limit, whatever the stream's deadline. `user` is who watches.
+    /// WATCH (spec list-watch §4). The options are defaulted and validated. `limits` bound the read of etcd's revision, and the wait for the cacher; the wait
+    /// for freshness has its own limit, whatever the stream's deadline. `user` is who watches.
     ///
     /// # Errors
     /// What is an HTTP status; failures after acceptance are [`Watching::Failed`].
@@ -257,7 +258,7 @@ impl Reader {
         limits: (Duration, Duration),
         user: &str,
     ) -> Result<Watching, ReadError> {
-        target.awaken().await;
+        let _reading = target.awaken().await;
         let known = target.known();
         let plan = plan::watch(options, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         ReadError::undecodable(&known.snapshot)?;
@@ -396,10 +397,11 @@ impl Target {
         self.key.as_ref().and_then(|key| known.snapshot.store.find(key)).map_or(0, |object| object.tail_len())
     }
 
-    /// Has the objects of its version kept, if they are not what is stored, and waits a while until they are.
-    async fn awaken(&self) {
-        if let Some(shown) = &self.resource.shown {
-            shown.view.awaken(FRESHNESS_WAIT).await;
+    /// Has the objects of its version kept, if they are not what is stored, and waits a while until they are. They stay until what this returns is dropped.
+    async fn awaken(&self) -> Option<Reading> {
+        match &self.resource.shown {
+            Some(shown) => Some(shown.view.awaken(FRESHNESS_WAIT).await),
+            None => None,
         }
     }
 

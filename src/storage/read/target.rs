@@ -63,7 +63,8 @@ impl Target {
     /// Resolves a collection request. `etcd_prefix` is `/registry/`.
     ///
     /// # Errors
-    /// 400 texts, in the order of spec list-watch §1.3 (checks 3, 6, 7), then the 500 of a shard selector (§11). Check 5 (422) lies between parsing and resolving: `validate` is called there.
+    /// 400 texts, in the order of spec list-watch §1.3 (checks 3, 6, 7), then the 500 of a shard selector (§11). Check 5 (422) lies between parsing and
+    /// resolving: `validate` is called there.
     pub fn collection(
         resource: Arc<Resource>,
         etcd_prefix: &str,

@@ -8,8 +8,9 @@ use super::{
     failure::WriteError,
     managed::{FieldManager, Manager},
     object_ref::{Current, ObjectRef},
-    strategy::Part,
-    transaction::{Decision, ReadFrom, WriteOutcome},
+    part::Part,
+    step::{Answers, Decider, Stop},
+    transaction::{Change, Decision, ReadFrom, WriteOutcome},
     tree, updated,
 };
 use model::Revision;
@@ -25,8 +26,9 @@ impl Writer {
         target: &ObjectRef,
         change: impl Fn(&Value) -> Option<Value>,
     ) -> Result<Option<(Revision, Value)>, WriteError> {
-        let _admitted = self.admit(target, false, 0).await;
-        let done = self.change(target, ReadFrom::Etcd, (false, false), None, |current| amended(target, current, None, &change)).await?;
+        let decider = Decider::new(&self.offload, self.admit(target, false, 0).await, target.answers(None));
+        let how = Change { read_from: ReadFrom::Etcd, ..Change::of(target) };
+        let done = self.change(how, decider, |current, answers| amended(target, current, answers, None, &change)).await?;
         Ok(with_revision(done))
     }
 
@@ -40,10 +42,10 @@ impl Writer {
         part: Part,
         change: impl Fn(&Value) -> Option<Value> + Send + Sync,
     ) -> Result<Option<(Revision, Value)>, WriteError> {
-        let _admitted = self.admit(target, false, 0).await;
+        let decider = Decider::new(&self.offload, self.admit(target, false, 0).await, target.answers(None));
+        let how = Change { read_from: ReadFrom::Etcd, keeps_managed: true, ..Change::of(target) };
         let managers = FieldManager::new(self, target, Manager { name: SERVER.to_owned(), subresource: part.subresource(), part });
-        let decide = |current: Option<&Current>| amended(target, current, Some(&managers), &change);
-        let done = self.change_managed(&managers, (target, ReadFrom::Etcd), (false, false), None, decide).await?;
+        let done = self.change(how, decider, |current, answers| amended(target, current, answers, Some(&managers), &change)).await?;
         Ok(with_revision(done))
     }
 }
@@ -52,16 +54,16 @@ impl Writer {
 fn amended(
     target: &ObjectRef,
     current: Option<&Current>,
+    answers: &Answers<'_>,
     managers: Option<&FieldManager<'_>>,
     change: impl Fn(&Value) -> Option<Value>,
-) -> Result<Decision, WriteError> {
+) -> Result<Decision, Stop> {
     let Some(current) = current else { return Ok(Decision::Leave) };
     let Some(mut object) = change(&current.tree) else { return Ok(Decision::Leave) };
     if let Some(managers) = managers {
-        managers.updated(&current.tree, &mut object);
-        managers.confirm_complete()?;
+        managers.updated(answers, &current.tree, &mut object)?;
     }
-    updated(target, Judge::default(), Part::Server, current, object, &mut Vec::new())
+    Ok(updated(target, Judge::default(), Part::Server, current, object, &mut Vec::new())?)
 }
 
 /// The object that is there after a change, and of which revision it is.

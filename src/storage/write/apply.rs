@@ -4,16 +4,16 @@ use serde_json::{Map, Value};
 
 use super::{
     WriteRequest, Writer, Written, body::Expected, created_by_update, custom::Judge, decode::DecodedBody, failure::WriteError, is_heavy,
-    is_large_patch, is_of, managed::FieldManager, may_create, metadata::Found, new_by_update, options::FieldValidation,
-    patch_request::PatchKind, strategy::Part, transaction::ReadFrom, tree, updated, written,
+    is_large_patch, is_of, managed::FieldManager, may_create, metadata::Found, new_by_update, options::FieldValidation, part::Part,
+    patch_request::PatchKind, step::Decider, strategy::Birth, transaction::Change, tree, updated, written,
 };
 use go::yaml::reader;
 
 /// A configuration as it was sent.
 pub(super) struct Configuration {
     pub(super) object: Value,
-    /// What is told of keys that stand twice.
-    duplicates: Option<String>,
+    /// Keys that stand twice, with their lines.
+    duplicates: Vec<String>,
 }
 
 impl Configuration {
@@ -33,21 +33,21 @@ impl Configuration {
                 return Err(wrong(format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into {into}")));
             }
         };
-        let lines: Vec<String> = document.duplicates.iter().map(|line| format!("\n  {line}")).collect();
-        let duplicates = (!lines.is_empty()).then(|| format!("error converting YAML to JSON: yaml: unmarshal errors:{}", lines.concat()));
-        Ok(Self { object, duplicates })
+        Ok(Self { object, duplicates: document.duplicates })
     }
 
     /// Judges keys that stand twice.
     pub(super) fn check(&self, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), WriteError> {
-        match (&self.duplicates, validation) {
-            (Some(why), FieldValidation::Strict) => Err(WriteError::BadRequest(format!("error strict decoding YAML: {why}"))),
-            (Some(why), FieldValidation::Warn) => {
-                warnings.push(why.clone());
-                Ok(())
+        match validation {
+            FieldValidation::Strict if !self.duplicates.is_empty() => {
+                let lines: String = self.duplicates.iter().flat_map(|line| ["\n  ", line]).collect();
+                let why = format!("error converting YAML to JSON: yaml: unmarshal errors:{lines}");
+                return Err(WriteError::BadRequest(format!("error strict decoding YAML: {why}")));
             }
-            _ => Ok(()),
+            FieldValidation::Warn => warnings.extend(self.duplicates.iter().cloned()),
+            FieldValidation::Strict | FieldValidation::Ignore => {}
         }
+        Ok(())
     }
 }
 
@@ -58,49 +58,49 @@ impl Writer {
     /// See [`WriteError`].
     pub(super) async fn apply(&self, request: &WriteRequest<'_>, body: &[u8], warnings: &mut Vec<String>) -> Result<Written, WriteError> {
         let target = &request.target;
-        let schema = self.schema(target.served()).await?;
-        let schema = schema.as_deref();
-        let is_large = is_large_patch(PatchKind::Apply, body) || is_heavy(schema);
-        let _admitted = self.admit(target, is_large, body.len()).await;
+        let compiled = self.schema(target.served()).await?;
+        let judge = Judge::by(compiled.as_deref());
+        let schema = judge.schema;
+        let is_large = is_large_patch(PatchKind::Apply, body) || is_heavy(target, schema);
+        let decider = Decider::new(&self.offload, self.admit(target, is_large, body.len()).await, request.answers());
         let configuration = self.offload.run(is_large, || Configuration::read(body)).await?;
         let creates = request.part == Part::Main;
         if creates && self.known(target).is_none() {
             self.check_namespace(target).await?;
         }
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
-        let expected = Expected::of(target.served()).with_schema(schema);
-        let session = self.session(request);
-        let services = session.as_ref();
-        let judge = Judge { schema, floats: None, services };
+        let (expected, birth) = (Expected::of(target.served()).with_schema(schema), Birth::now());
+        let (session, plugins) = (self.session(request), self.plugins_for(request).await?);
+        let (services, plugins) = (session.as_ref(), plugins.as_ref());
+        let judge = Judge { services, plugins, denies_admin: self.denies_admin(target).await?, ..judge };
+        let how = Change { dry_run: request.options.dry_run, is_large, services, plugins, keeps_managed: true, ..Change::of(target) };
         let done = self
-            .change_managed(&managers, (target, ReadFrom::Cache), (request.options.dry_run, is_large), services, |current| {
+            .change(how, decider, |current, answers| {
                 if current.is_none() && !creates {
-                    return Err(WriteError::NotFound(target.subject()));
+                    return Err(WriteError::NotFound(target.subject()).into());
                 }
                 warnings.clear();
                 let shown = current.map(|current| target.resource.encoders.whole().encoder.tree(&current.tree));
-                let applied = managers.applied(shown.as_deref(), &configuration.object, request.options.force);
-                managers.confirm_complete()?;
-                let applied = applied?;
+                let applied = managers.applied(answers, shown.as_deref(), &configuration.object, request.options.force)?;
                 configuration.check(request.options.validation, warnings)?;
                 let mut object = DecodedBody::applied(&expected, applied)?.into_tree(warnings);
                 let uid = tree::text(&object, &["metadata", "uid"]);
                 if current.is_none() && !uid.is_empty() {
                     let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-                    return Err(WriteError::Conflict { of: target.subject(), why });
+                    return Err(WriteError::Conflict { of: target.subject(), why }.into());
                 }
                 is_of(target, &mut object, Found::Patched, warnings)?;
                 if current.is_none() {
                     may_create(target, &target.name)?;
                 }
-                request.approve(&object, shown.as_deref())?;
-                match current {
-                    Some(current) => updated(target, judge, request.part, current, object, warnings),
+                answers.approve(Some(&object), shown.as_deref())?;
+                Ok(match current {
+                    Some(current) => updated(target, judge, request.part, current, object, warnings)?,
                     None => {
                         created_by_update(target, &object, request.options.dry_run)?;
-                        new_by_update(request, judge, object, warnings)
+                        new_by_update(request, judge, &birth, object, warnings)?
                     }
-                }
+                })
             })
             .await?;
         Ok(written(done))

@@ -14,7 +14,7 @@ use self::{json::DuplicateKeys, protobuf::Wrong};
 use go::yaml::reader;
 
 pub(crate) use floats::{Floats, whole_floats};
-pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify, split as group_version};
+pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify};
 pub(crate) use warnings::{strict_error, warnings};
 
 /// Maps and lists inside each other that a body may have: what can be read back from the store.
@@ -22,10 +22,6 @@ pub(super) const BODY_DEPTH_MAX: usize = reader::DEPTH_MAX;
 
 /// Duplicate keys that are reported of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;
-
-/// Bytes of the paths of duplicate and unknown fields of one body after which no more are reported; ours: a path repeats its keys, and each of those
-/// may be as long as the body.
-pub(super) const TOLD_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that the paths of all members and elements of a body may have together; ours. Whoever walks through an object with its path at hand (types,
 /// schemas of definitions, what is reported of fields) does work in proportion to this, and a long key over many small members would make that days. The
@@ -53,6 +49,8 @@ pub(crate) struct Tree {
     pub(crate) value: Value,
     /// Keys that a map has twice, each once: JSON in the order of the document; YAML too, but those inside a value before its own key.
     pub(crate) duplicates: Vec<Duplicate>,
+    /// The error about a number of a built-in that no float64 holds. What its type says of it counts first.
+    pub(crate) overflow: Option<BodyError>,
 }
 
 /// A key that a map has twice. Its text is that of the warning (spec api-surface §5.6).
@@ -91,12 +89,26 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
             Wrong::Envelope(cause) => unrecognized(kind, &cause, bytes),
             Wrong::Message { api_version, kind: found, cause } => unhandled(kind, (&api_version, &found), &cause),
         })?;
-    if let Some(number) = overflow {
+    let overflow = overflow.map(|number| {
         let text = |member: &str, default| value[member].as_str().filter(|text| !text.is_empty()).unwrap_or(default);
-        let warnings = (text("apiVersion", "v1"), text("kind", kind));
-        return Err(unhandled(kind, warnings, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
+        let of = (text("apiVersion", "v1"), text("kind", kind));
+        unhandled(kind, of, &format!("json: cannot unmarshal number {number} into Go value of type float64"))
+    });
+    match overflow {
+        Some(error) if expected.custom => Err(error),
+        overflow => Ok(Tree { value, duplicates, overflow }),
     }
-    Ok(Tree { value, duplicates })
+}
+
+/// Puts the number as it was sent into an error that has it as it is printed: Go's decoder shows the text of the body.
+pub(super) fn as_sent(syntax: Syntax, bytes: &[u8], why: String) -> String {
+    const BEFORE: &str = "cannot unmarshal number ";
+    let Some((start, rest)) = why.split_once(BEFORE).filter(|_| syntax == Syntax::Json) else { return why };
+    let Some((printed, end)) = rest.split_once(' ') else { return why };
+    match json::number_as_sent(bytes, printed) {
+        Some(sent) => format!("{start}{BEFORE}{sent} {end}"),
+        None => why,
+    }
 }
 
 /// Reads the body of options; an error is the cause, without the wrapping message.
@@ -104,7 +116,8 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
 /// # Errors
 /// As `parse`.
 pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
-    read(syntax, bytes, DuplicateKeys::Merged, ("v1", "DeleteOptions")).map(|read| read.value).map_err(|wrong| BodyError(wrong.cause()))
+    let read = read(syntax, bytes, DuplicateKeys::Merged, ("v1", "DeleteOptions")).map_err(|wrong| BodyError(wrong.cause()))?;
+    Ok(read.value)
 }
 
 /// Reads the JSON of a patch, of whatever type. `float` is what Go would make of a number, for the error about one that is too large.
@@ -221,6 +234,7 @@ fn looks_like_json(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::write::typed::TOLD_BYTES_MAX;
     use codec::proto;
 
     fn error(syntax: Syntax, body: &str) -> String {
@@ -327,7 +341,8 @@ mod tests {
             |syntax, body: &str| parse(syntax, body.as_bytes(), &WIDGET).map_err(|error| error.0).and_then(|tree| paths_fit(&tree.value));
         for syntax in [Syntax::Json, Syntax::Yaml] {
             assert_eq!(read(syntax, &body(1_000, PATHS_BYTES_MAX / 1_100)), Ok(()));
-            let refused = read(syntax, &body(100_000, PATHS_BYTES_MAX / 99_000)).expect_err("too much");
+            // No longer key is read in YAML.
+            let refused = read(syntax, &body(1_000, PATHS_BYTES_MAX / 900)).expect_err("too much");
             assert!(refused.contains(&long_paths()), "{refused}");
         }
     }

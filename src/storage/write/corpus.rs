@@ -8,7 +8,7 @@ use super::{
     decode::DecodedBody,
     metadata::wrong_name,
     names,
-    options::{DeleteOptions, FieldValidation, WriteOptions},
+    options::{DeleteOptions, FieldValidation, MalformedDeletion, WriteOptions},
     patch_request::{PatchKind, PatchRequest},
     typed,
 };
@@ -130,7 +130,7 @@ fn bodies_yaml() {
 
 /// A body that can be read is printed and read again as the same tree, and what the types made of it they leave alone.
 fn read(syntax: Syntax, input: &[u8]) -> bool {
-    let _ = DeleteOptions::parse(&Query::default(), syntax, input);
+    let _ = DeleteOptions::parse(MalformedDeletion::On, &Query::default(), syntax, input);
     let mut any = false;
     for expected in [POD, WIDGET] {
         let Ok(body::Tree { value, .. }) = body::parse(syntax, input, &expected) else { continue };
@@ -317,7 +317,7 @@ fn definitions() {
             definition::defaulted(&mut definition);
             definition::prepare_create(&mut definition);
             let _ = definition::warnings(&definition, None);
-            if !definition::validate_create(&definition, &super::custom::Heads).is_empty() {
+            if !definition::validate_create(&definition, &super::embedded::Heads).is_empty() {
                 return false;
             }
             let stored = to_stored(&definition);

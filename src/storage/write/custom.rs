@@ -2,34 +2,52 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use time::OffsetDateTime;
 
 use super::{
-    body::{self, Floats},
+    body::Floats,
+    embedded::{coerce_head, coerce_or_leave, wrong_head},
     failure::WriteError,
-    metadata,
+    part::Part,
+    plugins::PluginSession,
     services::Session,
-    strategy::Part,
     tree, typed,
 };
-use catalogue::{DefinedSchema, definition};
-use model::{invalid::FieldError, legal::wrong_label_1035};
-use schema::{Embedded, EmbeddedMut, Schema, TooManyDefaults};
+use catalogue::DefinedSchema;
+use model::invalid::{FieldError, FieldErrorKind};
+use rules::Validator;
+use schema::{Schema, TooManyDefaults};
 
 /// What a custom resource that is written is judged by.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Judge<'a> {
     /// That of its definition, if it has one.
     pub(super) schema: Option<&'a Schema>,
+    /// The rules in CEL that it has.
+    pub(super) rules: Option<&'a Validator>,
     /// Where the client sent floats.
     pub(super) floats: Option<&'a Floats>,
     /// Gives a Service its addresses and ports.
     pub(super) services: Option<&'a Session<'a>>,
+    /// No claim of its namespace may have the access of an administrator.
+    pub(super) denies_admin: bool,
+    /// Changes and judges it as kube-apiserver's admission plugins do.
+    pub(super) plugins: Option<&'a PluginSession<'a>>,
+    /// When the write began.
+    pub(super) now: OffsetDateTime,
+}
+
+impl Default for Judge<'_> {
+    fn default() -> Self {
+        Self { schema: None, rules: None, floats: None, services: None, denies_admin: false, plugins: None, now: tree::now() }
+    }
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn by(schema: Option<&'a Schema>) -> Self {
-        Self { schema, ..Self::default() }
+    pub(super) fn by(compiled: Option<&'a CompiledSchema>) -> Self {
+        let rules = compiled.and_then(|compiled| compiled.rules.as_ref());
+        Self { schema: compiled.map(|compiled| &compiled.schema), rules, ..Self::default() }
     }
 
     /// Returns the object as it is judged: with the floats that the client sent, which are stored as integers.
@@ -45,8 +63,16 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Makes an object what kube-apiserver's decoder makes of it: what the schema does not know is gone, what it has defaults for is there. `unknown` gets the paths of
-/// what is gone.
+/// A schema and its rules.
+#[derive(Debug)]
+pub(super) struct CompiledSchema {
+    pub(super) schema: Schema,
+    /// None of a schema that has none.
+    pub(super) rules: Option<Validator>,
+}
+
+/// Makes an object what kube-apiserver's decoder makes of it: what the schema does not know is gone, what it has defaults for is there. `unknown` gets the
+/// paths of what is gone.
 ///
 /// # Errors
 /// What is wrong with the head of an object inside of it, or too many defaults.
@@ -99,8 +125,8 @@ impl From<TooManyDefaults> for WriteError {
     }
 }
 
-/// Makes what an apply has made of an object what it will be read as: what is missing in it and has a default is there, and objects inside of it have the metadata that there
-/// is. Nothing is refused, and no null goes: that is judged later.
+/// Makes what an apply has made of an object what it will be read as: what is missing in it and has a default is there, and objects inside of it have the
+/// metadata that there is. Nothing is refused, and no null goes: that is judged later.
 ///
 /// # Errors
 /// Too many defaults.
@@ -117,59 +143,14 @@ pub(super) fn complete(schema: &Schema, object: &mut Value) -> Result<(), TooMan
 ///
 /// # Errors
 /// It is no schema.
-pub(super) fn compile(defined: &DefinedSchema) -> Result<Schema, serde_json::Error> {
+pub(super) fn compile(defined: &DefinedSchema) -> Result<CompiledSchema, serde_json::Error> {
     let mut schema = Schema::compile(&defined.json)?;
     if defined.preserves {
         schema.preserve_all();
     }
     schema.each_embedded_in_defaults_mut(&mut coerce_or_leave);
-    Ok(schema)
-}
-
-fn coerce_or_leave(EmbeddedMut { path, members }: EmbeddedMut<'_>) {
-    let before = members.get("metadata").cloned();
-    if coerce_head(EmbeddedMut { path, members }, &mut typed::Unknown::new()).is_err()
-        && let Some(before) = before
-    {
-        members.insert("metadata".to_owned(), before);
-    }
-}
-
-/// Judges the heads of objects inside of the defaults of definitions.
-pub(super) struct Heads;
-
-impl definition::Heads for Heads {
-    fn coerce(&self, embedded: EmbeddedMut<'_>) -> Result<(), FieldError> {
-        coerce_head(embedded, &mut typed::Unknown::new())
-    }
-
-    fn wrong(&self, embedded: Embedded<'_>) -> Vec<FieldError> {
-        wrong_head(embedded)
-    }
-}
-
-fn coerce_head(embedded: EmbeddedMut<'_>, unknown: &mut typed::Unknown) -> Result<(), FieldError> {
-    let EmbeddedMut { path, members } = embedded;
-    let at = |name: &str| below(path, name);
-    let refused = |name: &str, value: &Value, why: &str| FieldError::invalid(at(name), value, why);
-    for name in ["apiVersion", "kind"] {
-        if let Some(odd) = members.get(name).filter(|value| !value.is_string()) {
-            return Err(refused(name, odd, "must be a string"));
-        }
-    }
-    let Some(metadata) = members.get_mut("metadata") else { return Ok(()) };
-    if metadata.is_null() {
-        *metadata = Value::Object(Map::new());
-    }
-    let sent = (!metadata.is_object()).then(|| metadata.clone());
-    match typed::conform_metadata_at(metadata, &at("metadata")) {
-        Ok(found) => {
-            unknown.extend(found);
-            metadata.as_object_mut().into_iter().for_each(metadata::normalize);
-        }
-        Err(typed::WrongType(why)) => return Err(refused("metadata", sent.as_ref().unwrap_or(metadata), &why)),
-    }
-    Ok(())
+    let rules = Validator::of(&schema);
+    Ok(CompiledSchema { schema, rules })
 }
 
 /// What is wrong with an object by its schema: with the whole, or with the status if only that is written. `old` is what it replaces.
@@ -201,53 +182,28 @@ pub(super) fn wrong_inside(schema: Option<&Schema>, part: Part, old: Option<&Val
     errors
 }
 
-fn wrong_head(embedded: Embedded<'_>) -> Vec<FieldError> {
-    let Embedded { path, members } = embedded;
-    let at = |name: &str| below(path, name);
-    let mut errors = Vec::new();
-    for name in ["apiVersion", "kind"] {
-        if !members.contains_key(name) {
-            errors.push(FieldError::required(at(name), ""));
-        }
-    }
-    if let Some(value) = members.get("apiVersion") {
-        errors.extend(wrong_api_version(value).map(|why| FieldError::invalid(at("apiVersion"), value, &why)));
-    }
-    if let Some(value) = members.get("kind") {
-        errors.extend(wrong_kind(value).map(|why| FieldError::invalid(at("kind"), value, &why)));
-    }
-    let Some(sent) = members.get("metadata") else { return errors };
-    let mut metadata = sent.clone();
-    match typed::conform_metadata_at(&mut metadata, "metadata") {
-        Err(typed::WrongType(why)) => errors.push(FieldError::invalid(at("metadata"), sent, &why)),
-        Ok(_) => {
-            let wrong = metadata::wrong_embedded(metadata.as_object().unwrap_or(&tree::NO_MEMBERS));
-            errors.extend(wrong.into_iter().map(|error| FieldError { field: at(&error.field), ..error }));
-        }
-    }
-    errors
-}
+/// Errors after which an object is not what rules are written for.
+const BLOCKING: [FieldErrorKind; 5] =
+    [FieldErrorKind::NotSupported, FieldErrorKind::Required, FieldErrorKind::TooLong, FieldErrorKind::TooMany, FieldErrorKind::TypeInvalid];
 
-/// A member of an object at a path, which is none of what is judged alone.
-fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-fn wrong_api_version(value: &Value) -> Option<String> {
-    match value.as_str() {
-        None => Some("must be a string".to_owned()),
-        Some("") => Some("must not be empty".to_owned()),
-        Some(text) => body::group_version(text).is_none().then(|| format!("unexpected GroupVersion string: {text}")),
+/// Adds what rules in CEL find wrong with an object to the errors that it has already; what is wrong and was so before is a warning.
+pub(super) fn add_broken_rules(
+    judge: Judge<'_>,
+    part: Part,
+    (new, old): (&Value, Option<&Value>),
+    errors: &mut Vec<FieldError>,
+    warnings: &mut Vec<String>,
+) {
+    let Some((schema, rules)) = judge.schema.zip(judge.rules).filter(|_| part != Part::Server) else { return };
+    if errors.iter().any(|error| BLOCKING.contains(&error.kind)) {
+        const WHY: &str =
+            "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        errors.push(FieldError::invalid("<nil>", &Value::Null, WHY));
+        return;
     }
-}
-
-fn wrong_kind(value: &Value) -> Option<String> {
-    let Some(kind) = value.as_str() else { return Some("must be a string".to_owned()) };
-    if kind.is_empty() {
-        return Some("must not be empty".to_owned());
-    }
-    let wrong = wrong_label_1035(&kind.to_lowercase());
-    (!wrong.is_empty()).then(|| format!("may have mixed case, but should otherwise match: {}", wrong.join(",")))
+    let judged = rules.judge(schema, new, old);
+    errors.extend(judged.errors);
+    warnings.extend(judged.warnings);
 }
 
 #[cfg(test)]
@@ -319,7 +275,7 @@ mod tests {
         let tree = json!({"properties": {
             "spec": {"properties": {"a": {"type": "integer"}, "b": {"anyOf": [{"type": "string"}, {"properties": {"c": {"maximum": 1}}}]}}},
             "inner": {"type": "object", "x-kubernetes-embedded-resource": true}}});
-        let schema = compile(&defined(&tree, true)).expect("a schema");
+        let schema = compile(&defined(&tree, true)).expect("a schema").schema;
         let sent = json!({"kind": "K", "metadata": {"name": "x"}, "zz": 1, "spec": {"a": 1, "d": {"e": null}}});
         assert_eq!(coerced_by(&schema, &sent), Ok((sent, Vec::new())));
         let inner = |metadata: Value| json!({"inner": {"apiVersion": "v1", "kind": "P", "metadata": metadata, "more": 1}});
@@ -390,7 +346,7 @@ mod tests {
         let tree = json!({"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true, "default": {"apiVersion": "v1", "kind": "P", "metadata": {"finalizers": [], "odd": 1}}}}});
         let mut object = json!({});
-        compile(&defined(&tree, false)).expect("a schema").set_defaults(&mut object).expect("few defaults");
+        compile(&defined(&tree, false)).expect("a schema").schema.set_defaults(&mut object).expect("few defaults");
         assert_eq!(object, json!({"a": {"apiVersion": "v1", "kind": "P", "metadata": {}}}));
     }
 

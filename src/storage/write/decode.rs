@@ -78,13 +78,17 @@ impl DecodedBody {
 
     /// The body of a POST or PUT that holds this kind.
     pub(super) fn read_as(expected: &Expected<'_>, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        let Tree { value: mut tree, duplicates } = body::parse(syntax, bytes, expected)?;
+        let Tree { value: mut tree, duplicates, overflow } = body::parse(syntax, bytes, expected)?;
         body::identify(&mut tree, expected, syntax, bytes).map_err(|error| misidentified(error, &tree))?;
         let kind = expected.kind;
         let refused = |why: &str| {
             WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
         };
-        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(|unfit| unfit.told(refused))?;
+        let unfit = |unfit: Unfit| unfit.told(|why| refused(&body::as_sent(syntax, bytes, why.to_owned())));
+        let (unknown, floats) = conform(&mut tree, expected, typed::conform).map_err(unfit)?;
+        if let Some(error) = overflow {
+            return Err(error.into());
+        }
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
@@ -96,19 +100,38 @@ impl DecodedBody {
         Ok(Self { tree, warnings, floats })
     }
 
-    /// What an apply makes of an object, in the version that is stored. It was compared with the schema of a custom resource before, and nothing of it is dropped any more:
-    /// a null that may not be null is told.
+    /// What an apply makes of an object, in the version that is stored. It was compared with the schema of a custom resource before, and nothing of it is
+    /// dropped any more: a null that may not be null is told.
     pub(super) fn applied(expected: &Expected<'_>, mut tree: Value) -> Result<Self, WriteError> {
         conform(&mut tree, &expected.with_schema(None), typed::conform).map_err(|unfit| {
             let text = |name: &str| tree::text(&tree, &["metadata", name]);
             let (kind, version) = (expected.kind, expected.api_version());
-            let named = format!("{}/{}; {}", text("namespace"), text("name"), managed::printed_kind(&version, kind));
-            unfit.told(|why| WriteError::Raw(format!("failed to convert new object ({named}) to proper version ({version}): {why}")))
+            let printed = managed::printed_kind(&version, kind);
+            let named = format!("{}/{}; {printed}", text("namespace"), text("name"));
+            unfit.told(|why| {
+                let of_json = if why.starts_with("illegal base64") { "error decoding from json: " } else { "" };
+                let why = format!("unable to convert unstructured object to {printed}: {of_json}{why}");
+                WriteError::Raw(format!("failed to convert new object ({named}) to proper version: {why}"))
+            })
         })?;
         if let Some(schema) = expected.schema {
             custom::complete(schema, &mut tree)?;
         }
         Self { tree, warnings: Vec::new(), floats: Floats::default() }.in_stored_version(expected)
+    }
+
+    /// What a webhook or a policy has made of an object that was shown to it as this kind, in the version that is stored. What is unknown in it goes, or is
+    /// refused where that is strict.
+    pub(super) fn mutated(expected: &Expected<'_>, mut tree: Value, validation: FieldValidation) -> Result<Self, WriteError> {
+        let (unknown, floats) =
+            conform(&mut tree, expected, typed::conform).map_err(|unfit| unfit.told(|why| WriteError::Raw(why.to_owned())))?;
+        if validation == FieldValidation::Strict
+            && !expected.custom
+            && let Some(why) = body::strict_error(Syntax::Json, b"", false, &[], &unknown)
+        {
+            return Err(WriteError::Raw(why));
+        }
+        Self { tree, warnings: Vec::new(), floats }.in_stored_version(expected)
     }
 
     /// What a patch makes of an object, with what was too much in the patch, in the version that is stored. Its errors speak of the patch (spec
@@ -183,7 +206,8 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
 /// Reads a tree as this group, version and kind: one of those of `typed`.
 type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed::WrongType>;
 
-/// Drops what the type does not have, tells the paths, and fills in what was left out; of custom resources it tells too which integers were floats. Of custom resources the metadata is known, and what their definition says.
+/// Drops what the type does not have, tells the paths, and fills in what was left out; of custom resources it tells too which integers were floats. Of custom
+/// resources the metadata is known, and what their definition says.
 fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<(Vec<String>, Floats), Unfit> {
     body::paths_fit(value).map_err(Unfit::Wrong)?;
     if !expected.custom {

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::{
-    Writer,
+    By, Writer,
     failure::{StatusSubject, WriteError},
     kinds,
     object_ref::{Current, ObjectRef},
-    options::{DeleteOptions, Propagation, UNREAD},
+    options::{DeleteOptions, Propagation, UNREAD, Unread},
+    step::{Answers, Decider},
     strategy::is_finished,
-    transaction::{Decision, ReadFrom, WriteOutcome, at_revision},
+    transaction::{Change, Decision, ReadFrom, WriteOutcome, at_revision},
     tree,
 };
 use catalogue::Served;
@@ -44,9 +45,6 @@ pub enum Deletion {
     Unread,
 }
 
-/// Asked about every object before it is deleted, with the object as it is; of one that cannot be read, with nothing. An error is the answer then.
-pub type DeletionApproval<'a> = dyn Fn(&Value) -> Result<(), WriteError> + Send + Sync + 'a;
-
 impl DeleteOptions {
     /// What the deleter of a Job should know (measured).
     #[must_use]
@@ -69,47 +67,72 @@ impl Writer {
         &self,
         target: &ObjectRef,
         options: &DeleteOptions,
-        approval: Option<&DeletionApproval<'_>>,
+        by: &By<'_>,
+        warnings: &mut Vec<String>,
     ) -> Result<Deletion, WriteError> {
         if &*target.served().storage.id == "priorityclasses" && CLASSES_KEPT.contains(&target.name.as_str()) {
             let why = "this is a system priority class and cannot be deleted".to_owned();
             return Err(WriteError::Forbidden { of: target.subject(), why, cause: None });
         }
-        self.delete_one(target, options, approval).await
+        self.delete_one(target, options, by, warnings).await
+    }
+
+    /// The same for the server itself, of which no webhook is asked.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn delete_by_server(&self, target: &ObjectRef, options: &DeleteOptions) -> Result<Deletion, WriteError> {
+        self.delete(target, options, &By::default(), &mut Vec::new()).await
     }
 
     async fn delete_one(
         &self,
         target: &ObjectRef,
         options: &DeleteOptions,
-        approval: Option<&DeletionApproval<'_>>,
+        by: &By<'_>,
+        warnings: &mut Vec<String>,
     ) -> Result<Deletion, WriteError> {
         self.may_delete(target)?;
-        let approve = |object: &Value| approval.map_or(Ok(()), |approval| approval(object));
-        if options.unread {
-            approve(&Value::Null)?;
-            return self.delete_unread(target).await;
+        let mut decider = Decider::new(&self.offload, self.admit(target, false, 0).await, target.answers(by.approver));
+        let plugins = self.admission_of_deletion(target, by, options.dry_run).await?;
+        let (plugins, told) = (plugins.as_ref(), warnings.len());
+        match options.unread {
+            Unread::Only => {
+                decider.decide(false, |answers| answers.approve(None, Some(&Value::Null))).await??;
+                return self.delete_unread(target).await?.ok_or_else(|| readable(target));
+            }
+            Unread::Deleted if !options.dry_run => {
+                if let Some(deletion) = self.delete_unread(target).await? {
+                    return Ok(deletion);
+                }
+            }
+            Unread::Deleted | Unread::Kept => {}
         }
-        let _admitted = self.admit(target, false, 0).await;
         let now = tree::now();
-        let decide = |current: Option<&Current>| {
+        let decide = |current: Option<&Current>, answers: &Answers<'_>| {
             if let Some(namespace) = current.filter(|_| is_namespace(target.served())) {
                 self.terminating.note(namespace, Instant::now());
             }
             if let Some(current) = current.filter(|current| !is_pending(target, options, current)) {
                 preconditions(target, options, current)?;
-                approve(&current.tree)?;
+                answers.approve(None, Some(&current.tree))?;
+                if let Some(plugins) = plugins {
+                    warnings.truncate(told);
+                    plugins.confirm_deletion(&current.tree, &completed((target, by), options, &current.tree), warnings)?;
+                }
             }
-            decide(target, options, current, now)
+            Ok(decide(target, options, current, now)?)
         };
-        let marked = self.change(target, ReadFrom::Cache, (options.dry_run, false), None, decide).await?;
+        let marked = self.change(Change { dry_run: options.dry_run, plugins, ..Change::of(target) }, decider, decide).await?;
         let done = match marked {
             WriteOutcome::Put { tree, .. } if is_pod(target.served()) && is_finished(target.served(), &tree) => {
                 if options.dry_run {
                     return Ok(Deletion::Gone(tree));
                 }
                 // A pod that nothing holds is marked first, and then goes: two events (spec api-surface §8.2).
-                self.change(target, ReadFrom::Etcd, (false, false), None, |current| Ok(finish(target, current))).await?
+                let decider = Decider::new(&self.offload, self.admit(target, false, 0).await, target.answers(None));
+                let how = Change { read_from: ReadFrom::Etcd, ..Change::of(target) };
+                self.change(how, decider, |current, _| Ok(finish(target, current))).await?
             }
             other => other,
         };
@@ -119,26 +142,25 @@ impl Writer {
         })
     }
 
-    /// Deletes what stands under the key, if that cannot be read: then its resource cannot be listed. What can be read, and what is not there, is
-    /// refused, as kube-apiserver does it with the feature gate AllowUnsafeMalformedObjectDeletion (measured).
-    async fn delete_unread(&self, target: &ObjectRef) -> Result<Deletion, WriteError> {
+    /// Deletes what stands under the key, if that cannot be read: then its resource cannot be listed. Leaves what can be read.
+    async fn delete_unread(&self, target: &ObjectRef) -> Result<Option<Deletion>, WriteError> {
         let key = target.key(&self.prefix);
         loop {
             let asking = target.resource.metrics.etcd_get();
             let answer = self.etcd(target.served()).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
             asking.succeeded();
-            let Some(kv) = answer.kvs.into_iter().next() else { return Err(readable(target)) };
+            let Some(kv) = answer.kvs.into_iter().next() else { return Ok(None) };
             let revision = kv.mod_revision;
             match self.decoded(target, kv).await {
                 Err(WriteError::Undecodable(why)) => match self.delete_if(target, revision).await? {
                     Outcome::Written(_) => {
                         tracing::warn!(%why, "deleted a value that cannot be read, as the client asked");
-                        return Ok(Deletion::Unread);
+                        return Ok(Some(Deletion::Unread));
                     }
                     Outcome::Changed(_) => {}
                 },
                 Err(error) => return Err(error),
-                Ok(_) => return Err(readable(target)),
+                Ok(_) => return Ok(None),
             }
         }
     }
@@ -152,13 +174,16 @@ impl Writer {
         resource: &Arc<Resource>,
         objects: impl Iterator<Item = &Arc<Object>> + Send,
         options: &DeleteOptions,
-        approval: Option<&DeletionApproval<'_>>,
+        by: &By<'_>,
+        warnings: &mut Vec<String>,
     ) -> Result<(), WriteError> {
+        let by = &By { is_of_many: true, ..*by };
         for object in objects {
             let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
             let target = ObjectRef { resource: resource.clone(), namespace, name: object.name().to_owned() };
-            match self.delete_one(&target, options, approval).await {
+            match self.delete_one(&target, options, by, warnings).await {
                 Ok(_) | Err(WriteError::NotFound(_)) => {}
+                Err(WriteError::Denied(denial)) if denial.is_not_found() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -171,6 +196,18 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// The options as kube-apiserver's storage has completed them when it asks admission.
+fn completed((target, by): (&ObjectRef, &By<'_>), options: &DeleteOptions, object: &Value) -> DeleteOptions {
+    let mut options = options.clone();
+    if is_pod(target.served()) && !by.is_of_many {
+        options.grace_seconds = Some(pod_grace(&options, object));
+    }
+    if is_namespace(target.served()) {
+        options.uid.get_or_insert_with(|| tree::text(object, &["metadata", "uid"]).to_owned());
+    }
+    options
 }
 
 /// The option is no way around finalizers.
@@ -215,7 +252,7 @@ fn decide(target: &ObjectRef, options: &DeleteOptions, current: Option<&Current>
     }
     Ok(match new == *old {
         // The end of such a one is under way: kube-apiserver's DELETE does not come to its storage.
-        true if is_pod(served) || kinds::is_held(served, old) => Decision::Leave,
+        true if is_pod(served) || (kinds::of(served).is_held)(old) => Decision::Leave,
         true => Decision::Keep(new),
         false => Decision::Put(new),
     })
@@ -295,8 +332,8 @@ fn pod_grace(options: &DeleteOptions, pod: &Value) -> i64 {
 
 /// The first DELETE of an object that something holds, or that ends slowly.
 fn mark(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime) {
-    if kinds::mark(served, object, now) {
-        return;
+    if let Some(mark) = kinds::of(served).mark {
+        return mark(object, now);
     }
     let metadata = tree::member(object, "metadata");
     metadata.insert("deletionTimestamp".into(), tree::after(now, grace).into());

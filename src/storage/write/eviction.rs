@@ -1,6 +1,6 @@
 //! `pods/eviction`: deletes a Pod when the budget that counts it allows one more disruption (`pkg/registry/core/pod/storage/eviction.go`).
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::{
@@ -9,15 +9,16 @@ use super::{
     custom::Judge,
     delete,
     failure::{StatusSubject, WriteError},
+    hooks::Form,
     object_ref::{Current, ObjectRef},
-    options::{DeleteOptions, DeleteOptionsError},
-    strategy::Part,
-    transaction::{ReadFrom, WriteOutcome},
+    options::{DeleteOptions, DeleteOptionsError, MalformedDeletion},
+    part::Part,
+    step::Decider,
+    transaction::{Change, WriteOutcome},
     tree, updated,
 };
-use etcd::{Pages, RangeRequest};
 use go::url::Query;
-use model::invalid::FieldError;
+use model::{invalid::FieldError, selector::selects};
 
 const EVICTION: Expected<'static> = Expected { group: "policy", version: "v1", kind: "Eviction", custom: false, schema: None };
 /// An option that a body cannot have here.
@@ -26,8 +27,6 @@ const UNREAD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 const TRIES: usize = 20;
 /// Pods of which a budget does not know yet that they are gone.
 const DISRUPTED_MAX: usize = 2_000;
-/// Budgets that are read at once.
-const PAGE: u32 = 500;
 
 /// What an eviction came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +50,16 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<Evicted, WriteError> {
         let eviction = {
-            let _admitted = self.offload.admit(false, body.len()).await;
-            self.action(&EVICTION, request, syntax, body, warnings).await?
+            let mut decider = Decider::new(&self.offload, self.offload.admit(false, body.len()).await, request.answers());
+            let eviction = self.action(&EVICTION, request, &mut decider, (syntax, body), warnings).await?;
+            self.admitted(
+                request,
+                &mut decider,
+                (Form::Other(EVICTION.group, EVICTION.version, EVICTION.kind), "eviction"),
+                eviction,
+                warnings,
+            )
+            .await?
         };
         let target = &request.target;
         let options = options(&eviction, target, request.options.dry_run)?;
@@ -105,38 +112,27 @@ impl Writer {
     async fn budgets(&self, target: &ObjectRef, pod: &Value) -> Result<Vec<(Value, ObjectRef)>, WriteError> {
         let found = self.resources.load().find("policy", "v1", "poddisruptionbudgets").cloned();
         let Some(resource) = found else { return Ok(Vec::new()) };
-        let mut at = ObjectRef { resource, namespace: target.namespace.clone(), name: String::new() };
-        let (mut key, mut budgets, mut pages) = (at.key(&self.prefix).to_vec(), Vec::new(), Pages::default());
-        // The keys of a namespace end with a slash and a name.
-        let mut end = key.clone();
-        *end.last_mut().expect("a key is not empty") += 1;
-        let labels = tree::metadata(pod).get("labels").and_then(Value::as_object).unwrap_or(&tree::NO_MEMBERS);
-        loop {
-            let asking = at.resource.metrics.etcd_list();
-            let request = RangeRequest { key, end: end.clone(), limit: PAGE, ..RangeRequest::default() };
-            let answer = self.etcd(at.served()).page(&request, &mut pages).await?;
-            asking.succeeded();
-            key = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat()).unwrap_or_default();
-            for kv in answer.kvs {
-                let budget = self.decoded(&at, kv).await?.tree;
-                if tree::at(&budget, &["spec", "selector"]).is_some_and(|selector| selects(selector, labels) == Some(true)) {
-                    at.name = tree::text(&budget, &["metadata", "name"]).to_owned();
-                    budgets.push((budget, at.clone()));
-                }
+        let all = ObjectRef { resource, namespace: target.namespace.clone(), name: String::new() };
+        let labels = tree::metadata(pod).get("labels").and_then(Value::as_object);
+        let mut budgets = Vec::new();
+        let each = |Current { tree: budget, .. }: Current| {
+            if tree::at(&budget, &["spec", "selector"]).is_some_and(|selector| selects(selector, labels) == Some(true)) {
+                let name = tree::text(&budget, &["metadata", "name"]).to_owned();
+                budgets.push((budget, ObjectRef { name, ..all.clone() }));
             }
-            if !answer.more {
-                return Ok(budgets);
-            }
-        }
+        };
+        self.each_stored(&all, each).await?;
+        Ok(budgets)
     }
 
     /// Takes one disruption from a budget, which notes the Pod until it has seen it go.
     async fn count_disruption(&self, target: &ObjectRef, pod: &str, dry_run: bool) -> Result<(), WriteError> {
         let now = tree::now();
-        self.change(target, ReadFrom::Cache, (dry_run, false), None, |current| {
+        let decider = Decider::new(&self.offload, self.admit(target, false, 0).await, target.answers(None));
+        self.change(Change { dry_run, ..Change::of(target) }, decider, |current, _| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let counted = disrupted(&current.tree, pod, now)?;
-            updated(target, Judge::default(), Part::Status, current, counted, &mut Vec::new())
+            Ok(updated(target, Judge::default(), Part::Status, current, counted, &mut Vec::new())?)
         })
         .await?;
         Ok(())
@@ -147,11 +143,12 @@ impl Writer {
         let mut options = options.clone();
         if !options.dry_run {
             let now = tree::now();
+            let decider = Decider::new(&self.offload, self.admit(target, false, 0).await, target.answers(None));
             let marked = self
-                .change(target, ReadFrom::Cache, (false, false), None, |current| {
+                .change(Change::of(target), decider, |current, _| {
                     let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
                     delete::preconditions(target, &options, current)?;
-                    updated(target, Judge::default(), Part::Status, current, marked(&current.tree, now), &mut Vec::new())
+                    Ok(updated(target, Judge::default(), Part::Status, current, marked(&current.tree, now), &mut Vec::new())?)
                 })
                 .await?;
             // The revision is another one because of us.
@@ -159,7 +156,7 @@ impl Writer {
                 tree::text(tree, &["metadata", "resourceVersion"]).clone_into(revision);
             }
         }
-        self.delete(target, &options, None).await.map(drop)
+        self.delete_by_server(target, &options).await.map(drop)
     }
 }
 
@@ -173,7 +170,7 @@ fn options(eviction: &Value, target: &ObjectRef, dry_run: bool) -> Result<Delete
     }
     let mut sent = sent.clone();
     ["kind", "apiVersion"].iter().for_each(|name| drop(tree::object(&mut sent).remove(*name)));
-    let parsed = DeleteOptions::parse(&Query::parse(""), Syntax::Json, sent.to_string().as_bytes());
+    let parsed = DeleteOptions::parse(MalformedDeletion::On, &Query::parse(""), Syntax::Json, sent.to_string().as_bytes());
     let options = parsed.map_err(|error| match error {
         DeleteOptionsError::BadRequest(message) => WriteError::BadRequest(message),
         DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors },
@@ -268,25 +265,6 @@ fn marked(pod: &Value, now: OffsetDateTime) -> Value {
     pod
 }
 
-/// Whether a LabelSelector selects these labels; none when it is no valid one.
-fn selects(selector: &Value, labels: &Map<String, Value>) -> Option<bool> {
-    let value = |key: &str| labels.get(key).and_then(Value::as_str);
-    let equal = tree::at(selector, &["matchLabels"]).and_then(Value::as_object).unwrap_or(&tree::NO_MEMBERS);
-    let mut all = equal.iter().all(|(key, wanted)| value(key) == wanted.as_str());
-    for term in tree::at(selector, &["matchExpressions"]).and_then(Value::as_array).into_iter().flatten() {
-        let (key, values) = (tree::text(term, &["key"]), tree::texts(term, &["values"]));
-        let is_one = value(key).is_some_and(|value| values.contains(&value));
-        all &= match (tree::text(term, &["operator"]), values.is_empty()) {
-            ("In", false) => is_one,
-            ("NotIn", false) => !is_one,
-            ("Exists", true) => value(key).is_some(),
-            ("DoesNotExist", true) => value(key).is_none(),
-            _ => return None,
-        };
-    }
-    Some(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,19 +319,5 @@ mod tests {
         let mut careless = budget(json!({}));
         careless["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow".into();
         assert!(may_go_unready(&json!({}), &careless));
-    }
-
-    #[test]
-    fn selectors() {
-        let labels = json!({"a": "1", "b": "2"});
-        let of = |selector: Value| selects(&selector, labels.as_object().expect("labels"));
-        assert_eq!(of(json!({})), Some(true));
-        assert_eq!(of(json!({"matchLabels": {"a": "1"}})), Some(true));
-        assert_eq!(of(json!({"matchLabels": {"a": "2"}})), Some(false));
-        let term = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
-        assert_eq!(of(term("In", json!(["1", "3"]))), Some(true));
-        assert_eq!(of(term("NotIn", json!(["1"]))), Some(false));
-        assert_eq!((of(term("Exists", json!([]))), of(term("DoesNotExist", Value::Null))), (Some(true), Some(false)));
-        assert_eq!((of(term("In", json!([]))), of(term("Exists", json!(["1"]))), of(term("Near", json!([])))), (None, None, None));
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::patch::PatchError;
+use admission::hooks::Denial;
 use catalogue::Served;
 use conversion::ConversionError;
 use etcd::EtcdError;
@@ -29,7 +30,7 @@ impl fmt::Display for StatusSubject {
 }
 
 /// A write's failure.
-#[derive(Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum WriteError {
     /// 400.
     #[error("{0}")]
@@ -41,9 +42,12 @@ pub enum WriteError {
         of: StatusSubject,
         /// Text after `is forbidden: `.
         why: String,
-        /// What clients match on: the namespace that is being terminated.
-        cause: Option<Terminating>,
+        /// What clients match on.
+        cause: Option<ForbiddenCause>,
     },
+    /// What an admission webhook says, with its code.
+    #[error("{}", .0.message)]
+    Denied(Box<Denial>),
     /// 404.
     #[error("{0} not found")]
     NotFound(StatusSubject),
@@ -118,11 +122,13 @@ pub enum WriteError {
     Etcd(#[from] EtcdError),
 }
 
-/// The namespace that a 403 blames (spec api-surface §5.5).
+/// What clients match on in a 403 (spec api-surface §5.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terminating {
-    /// Its name.
-    pub namespace: String,
+pub enum ForbiddenCause {
+    /// The namespace of this name is being terminated.
+    Terminating(String),
+    /// Nothing but this reason.
+    Reason(&'static str),
 }
 
 impl StatusSubject {
@@ -136,6 +142,13 @@ impl StatusSubject {
     #[must_use]
     pub fn kind(served: &Served, name: &str) -> Self {
         Self { group: served.group.clone(), kind: served.kind.clone(), name: name.to_owned() }
+    }
+
+    /// An object under the kind that validation judges. That is the internal one, of the group in which it is stored: an Event has no group, whichever
+    /// group it was sent to.
+    pub(super) fn judged(served: &Served, name: &str) -> Self {
+        let group = served.stored_as.rsplit_once('/').map_or("", |(group, _)| group);
+        Self { group: group.to_owned(), kind: served.kind.clone(), name: name.to_owned() }
     }
 
     /// Options of `meta.k8s.io`.

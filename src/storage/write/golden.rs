@@ -14,7 +14,6 @@ const NOT_OURS: &[(&str, &str, &str)] = &[
     ("Pod", "/spec/tolerations", "admission"),
     ("Pod", "/spec/priority", "admission"),
     ("Pod", "/spec/preemptionPolicy", "admission"),
-    ("Node", "/spec/taints", "admission"),
     ("PersistentVolume", "/metadata/finalizers", "admission"),
     ("PersistentVolumeClaim", "/metadata/finalizers", "admission"),
     ("VolumeAttributesClass", "/metadata/finalizers", "admission"),
@@ -64,7 +63,11 @@ fn created(case: &Case) -> Value {
     if target.served().kind == "Secret" {
         kinds::encode_string_data(&mut object);
     }
-    let mut object = strategy::create(&target, Judge::default(), object, None, tree::now(), &mut Vec::new()).expect("valid");
+    if target.served().kind == "Node" {
+        // The admission plugin TaintNodesByCondition was on.
+        tree::set(&mut object, &["spec", "taints"], serde_json::json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]));
+    }
+    let mut object = strategy::create(&target, Judge::default(), object, None, &strategy::Birth::now(), &mut Vec::new()).expect("valid");
     normalize(&mut object, usize::MAX).expect("no limit");
     match (converted, &object) {
         (Some(version), Value::Object(stored)) => serde_json::from_slice(&version.shown(stored)).expect("JSON"),

@@ -8,13 +8,13 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Part, WriteRequest,
+    By, Part, WriteRequest,
     body::Syntax,
     custom::Judge,
     decode::DecodedBody,
     object_ref::{ObjectRef, test_object_ref},
     options::{FieldValidation, WriteOptions},
-    strategy, tree,
+    strategy,
 };
 use model::invalid::joined;
 
@@ -93,17 +93,10 @@ fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
 fn judge(target: &ObjectRef, body: &[u8]) {
     for validation in [FieldValidation::Warn, FieldValidation::Strict] {
         let options = WriteOptions { dry_run: false, validation, ..WriteOptions::default() };
-        let request = WriteRequest {
-            target: target.clone(),
-            part: Part::Main,
-            options,
-            approval: None,
-            requester: None,
-            user_agent: "",
-            audit_hook: None,
-        };
+        let request =
+            WriteRequest { target: target.clone(), part: Part::Main, options, by: By::default(), user_agent: "", audit_hook: None };
         let Ok(sent) = DecodedBody::read(&request, None, Syntax::Json, body) else { continue };
-        let made = strategy::create(target, Judge::default(), sent.tree, None, tree::now(), &mut Vec::new());
+        let made = strategy::create(target, Judge::default(), sent.tree, None, &strategy::Birth::now(), &mut Vec::new());
         if let Err(super::failure::WriteError::Invalid { errors, .. }) = &made {
             assert!(black_box(joined(errors)).len() < 8 << 20, "more is told than anybody reads");
         }

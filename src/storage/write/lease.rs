@@ -1,4 +1,5 @@
-//! etcd leases of objects that expire: Events, after an hour unless `--event-ttl` says otherwise. One lease serves many, for etcd pays for each (spec api-surface §10.5).
+//! etcd leases of objects that expire: Events, after an hour unless `--event-ttl` says otherwise. One lease serves many, for etcd pays for each (spec
+//! api-surface §10.5).
 
 use std::time::{Duration, Instant};
 

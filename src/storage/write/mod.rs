@@ -4,41 +4,54 @@
 //! body, patch → tree → typed → strategy (server's own fields) → kinds → validation → transaction → tree of the answer
 //! ```
 
+mod admin_access;
 mod amend;
 mod apply;
 mod asked;
 mod body;
+mod by;
+mod conversions;
 #[cfg(test)]
 mod corpus;
 mod custom;
 mod decode;
 mod delete;
+mod embedded;
 mod eviction;
 pub mod failure;
 #[cfg(test)]
 mod golden;
+mod group_version;
 #[cfg(test)]
 mod growth;
+mod hooks;
 mod kinds;
 mod lease;
 mod managed;
+mod manager_name;
 mod metadata;
 mod names;
 mod namespace;
 pub mod object_ref;
 mod on_url;
 pub mod options;
+mod part;
 mod patch;
 mod patch_request;
+mod plugins;
+mod quotas;
 pub mod scale;
 mod schemas;
+mod security_counts;
 pub mod services;
+mod step;
 mod strategy;
 mod subresource;
 mod transaction;
 mod tree;
 mod typed;
 pub mod unapplied;
+pub mod unstored;
 pub mod write_gate;
 
 use std::sync::Arc;
@@ -47,10 +60,13 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 
 pub use body::Syntax;
-pub use delete::{Deletion, DeletionApproval};
+pub use by::{AnnotationHook, By, Client, Decided, Rights};
+pub use delete::Deletion;
 pub use eviction::Evicted;
+pub use hooks::{CONNECTIONS_RESERVED, Unstored, WebhookIdentities};
+pub use part::Part;
 pub use patch_request::PatchKind;
-pub use strategy::Part;
+pub use step::{Approver, Asked, Missing, Need, Stop};
 
 use body::Expected;
 use catalogue::Served;
@@ -64,12 +80,13 @@ use metadata::{Found, dedup_owners};
 use model::ByResource;
 use object_ref::{Current, ObjectRef, StoredValue};
 use on_url::{created_by_update, in_namespace, is_of, may_create};
+pub use options::MalformedDeletion;
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use registry::ServedResources;
 use schema::Schema;
-use services::Session;
-use strategy::Preconditions;
-use transaction::{Decision, ReadFrom, WriteOutcome, at_revision};
+use step::{Answers, Decider};
+use strategy::{Birth, Preconditions};
+use transaction::{Change, Decision, WriteOutcome, at_revision};
 use upstream::host::Namespaces;
 
 /// The manager of what the server itself writes, as of what kube-apiserver does.
@@ -99,6 +116,8 @@ pub struct Writer {
     field_types: managed::FieldTypes,
     schemas: schemas::Schemas,
     unapplied: unapplied::Logged,
+    /// What changes and judges built-in objects.
+    admitting: plugins::Admitting,
     /// What Services get their addresses and ports from; none when they get none.
     ranges: Option<services::ServiceRanges>,
 }
@@ -111,38 +130,27 @@ pub struct WriteRequest<'a> {
     pub part: Part,
     /// Query parameters.
     pub options: WriteOptions,
-    /// Authorizes what the object names.
-    pub approval: Option<&'a Approval<'a>>,
-    /// The user; none when it is the server itself.
-    pub requester: Option<Requester<'a>>,
+    /// On whose behalf.
+    pub by: By<'a>,
     /// The `User-Agent`, by which who names no `fieldManager` is one.
     pub user_agent: &'a str,
     /// Is called with the object that was sent, as it was decoded and before anything is decided about it; never with a patch.
     pub audit_hook: Option<&'a AuditHook<'a>>,
 }
 
-/// The user of a write, as far as an object may name him.
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names of `authentication.k8s.io/v1` UserInfo")]
-pub struct Requester<'a> {
-    pub name: &'a str,
-    pub uid: &'a str,
-    pub groups: &'a [String],
-    pub extra: &'a [(String, Vec<String>)],
-}
-
 /// Notes an object that was sent for the audit log.
 pub type AuditHook<'a> = dyn Fn(&Value) + Send + Sync + 'a;
-
-/// Asked about every object before it is written, with the one that it replaces; an error is the answer then.
-pub type Approval<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), WriteError> + Send + Sync + 'a;
 
 impl WriteRequest<'_> {
     /// A write of the server itself, of all but the status.
     #[must_use]
     pub fn by_server(target: ObjectRef) -> Self {
         let (options, user_agent) = (WriteOptions::default(), SERVER);
-        Self { target, part: Part::Main, options, approval: None, requester: None, user_agent, audit_hook: None }
+        Self { target, part: Part::Main, options, by: By::default(), user_agent, audit_hook: None }
+    }
+
+    fn answers(&self) -> Answers<'_> {
+        self.target.answers(self.by.approver)
     }
 
     fn audit(&self, object: &Value) {
@@ -154,12 +162,8 @@ impl WriteRequest<'_> {
     /// The manager of the fields that it writes, through this subresource.
     fn manager(&self, subresource: &'static str) -> Manager {
         let named = Some(&self.options.field_manager).filter(|name| !name.is_empty());
-        let name = named.cloned().unwrap_or_else(|| options::manager_of(self.user_agent));
+        let name = named.cloned().unwrap_or_else(|| manager_name::manager_of(self.user_agent));
         Manager { name, subresource, part: self.part }
-    }
-
-    fn approve(&self, object: &Value, stored: Option<&Value>) -> Result<(), WriteError> {
-        self.approval.map_or(Ok(()), |approval| approval(object, stored))
     }
 }
 
@@ -184,7 +188,7 @@ impl Writer {
         gate: Arc<write_gate::WriteGate>,
         host: Option<Arc<Namespaces>>,
     ) -> Self {
-        let (leases, terminating, offload, field_types, schemas, unapplied) = Default::default();
+        let (leases, terminating, offload, field_types, schemas, unapplied, admitting) = Default::default();
         Self {
             etcds,
             prefix: prefix.into(),
@@ -198,6 +202,7 @@ impl Writer {
             field_types,
             schemas,
             unapplied,
+            admitting,
             ranges: None,
         }
     }
@@ -213,7 +218,8 @@ impl Writer {
         self.etcds.of(&served.storage.id)
     }
 
-    /// Does work on an object that is already written; when it is large, so that nobody else waits for it. It waits for no permit: the client should get its answer.
+    /// Does work on an object that is already written; when it is large, so that nobody else waits for it. It waits for no permit: the client should get its
+    /// answer.
     pub fn offload<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
         if tree::fits(object, offload::LARGE_BYTES) { work() } else { offload::run_blocking(work) }
     }
@@ -252,8 +258,14 @@ impl Writer {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub async fn delete_options(&self, query: &Query, syntax: Syntax, body: &[u8]) -> Result<DeleteOptions, DeleteOptionsError> {
-        self.offload.run(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
+    pub async fn delete_options(
+        &self,
+        gate: MalformedDeletion,
+        query: &Query,
+        syntax: Syntax,
+        body: &[u8],
+    ) -> Result<DeleteOptions, DeleteOptionsError> {
+        self.offload.run(is_large(body), || DeleteOptions::parse(gate, query, syntax, body)).await
     }
 
     /// POST of a collection (spec api-surface §5). `warnings` gets the texts of `Warning` headers, as in the methods below.
@@ -267,12 +279,14 @@ impl Writer {
         body: &[u8],
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let _admitted = self.offload.admit(false, body.len()).await;
-        let schema = self.schema(request.target.served()).await?;
-        let schema = schema.as_deref();
+        let mut decider = Decider::new(&self.offload, self.offload.admit(false, body.len()).await, request.answers());
+        let compiled = self.schema(request.target.served()).await?;
+        let judge = Judge::by(compiled.as_deref());
+        let schema = judge.schema;
         let (mut object, floats) = self.decoded_body(request, schema, syntax, body).await?.into_judged(warnings);
-        let session = self.session(request);
-        let judge = Judge { schema, floats: Some(&floats), services: session.as_ref() };
+        let (session, plugins) = (self.session(request), self.plugins_for(request).await?);
+        let denies_admin = self.denies_admin(&request.target).await?;
+        let judge = Judge { floats: Some(&floats), services: session.as_ref(), plugins: plugins.as_ref(), denies_admin, ..judge };
         let mut target = request.target.clone();
         in_namespace(&target, &object)?;
         warnings.extend(dedup_owners(&mut object, Found::Sent));
@@ -282,15 +296,20 @@ impl Writer {
         [name, base].into_iter().find(|text| !text.is_empty()).unwrap_or("Unknown").clone_into(&mut target.name);
         self.check_namespace(&target).await?;
         name.clone_into(&mut target.name);
-        request.approve(&object, None)?;
-        let (name, base) = (name.to_owned(), base.to_owned());
-        self.note_created(request, &target, &mut object).await?;
+        decider.decide(false, |answers| answers.approve(Some(&object), None)).await??;
+        let object = self.note_created(request, &target, &mut decider, object).await?;
+        let object = Box::pin(self.mutated(&target, &mut decider, judge.plugins, object, warnings)).await?;
+        // A webhook may have given it another name.
+        let text = |member: &str| tree::text(&object, &["metadata", member]).to_owned();
+        let (name, base) = (text("name"), text("generateName"));
         if !name.is_empty() || base.is_empty() {
-            return self.create_named(request, &target, judge, object, false, warnings).await;
+            target.name = name;
+            return self.create_named(request, (&target, &mut decider), judge, object, false, warnings).await;
         }
         for attempt in 1.. {
             target.name = names::generate(&base, &mut rand::rng());
-            match self.create_named(request, &target, judge, object.clone(), attempt == names::ATTEMPTS_MAX, warnings).await {
+            match self.create_named(request, (&target, &mut decider), judge, object.clone(), attempt == names::ATTEMPTS_MAX, warnings).await
+            {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
                 outcome => return outcome,
             }
@@ -299,34 +318,37 @@ impl Writer {
     }
 
     /// Notes in a new object who has made it, with what only the server sets taken away before.
-    async fn note_created(&self, request: &WriteRequest<'_>, target: &ObjectRef, object: &mut Value) -> Result<(), WriteError> {
-        let metadata = tree::member(object, "metadata");
+    async fn note_created(
+        &self,
+        request: &WriteRequest<'_>,
+        target: &ObjectRef,
+        decider: &mut Decider<'_>,
+        mut object: Value,
+    ) -> Result<Value, WriteError> {
+        let metadata = tree::member(&mut object, "metadata");
         strategy::SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
-        let is_large = !tree::fits(object, offload::LARGE_BYTES);
-        let mut new = object.clone();
-        self.offload.run(is_large, || managers.created(&mut new)).await;
-        // Only of managers whom the client sent.
-        while !managers.complete().await? {
-            new = object.clone();
-            self.offload.run(is_large, || managers.created(&mut new)).await;
-        }
-        *object = new;
-        Ok(())
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES);
+        let noted = decider.decide(is_large, |answers| {
+            let mut new = object.clone();
+            managers.created(answers, &mut new)?;
+            Ok(new)
+        });
+        noted.await?
     }
 
     /// `last_try`: the name was generated, and there will be no other.
     async fn create_named(
         &self,
         request: &WriteRequest<'_>,
-        target: &ObjectRef,
+        (target, decider): (&ObjectRef, &mut Decider<'_>),
         judge: Judge<'_>,
         object: Value,
         last_try: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(judge.schema);
-        let requester = request.requester.as_ref();
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES) || is_heavy(target, judge.schema);
+        let (requester, birth) = (request.by.user(), Birth::now());
         let sent_revision = tree::text(&object, &["metadata", "resourceVersion"]).to_owned();
         let told = warnings.len();
         let exists = |current: &Current| WriteError::AlreadyExists {
@@ -336,11 +358,9 @@ impl Writer {
         };
         loop {
             warnings.truncate(told);
-            let made = || strategy::create(target, judge, object.clone(), requester, tree::now(), warnings);
+            let made = || strategy::create(target, judge, object.clone(), requester, &birth, warnings);
             let made = self.offload.run(is_large, made).await;
-            if let Some(services) = judge.services
-                && services.load(target).await?
-            {
+            if decider.loaded(target, (judge.services, judge.plugins)).await? {
                 continue;
             }
             let mut object = made?;
@@ -349,7 +369,8 @@ impl Writer {
                 return match &current {
                     Some(current) => Err(exists(current)),
                     None => {
-                        let mut object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                        let object = self.as_if_written(target, transaction::without_revision(object)).await?;
+                        let mut object = (kinds::of(target.served()).decoded)(&object).into_owned();
                         if !sent_revision.is_empty() {
                             tree::set(&mut object, &["metadata", "resourceVersion"], sent_revision.into());
                         }
@@ -358,10 +379,10 @@ impl Writer {
                 };
             }
             strategy::no_revision(&sent_revision)?;
-            let put = match self.put_new(target, &object, is_large, judge.services).await {
+            let put = match self.put_new(target, &object, is_large, (judge.services, judge.plugins)).await {
                 Err(error) if managed::is_too_large(&error) => {
                     managed::take_managed(&mut object);
-                    self.put_new(target, &object, is_large, judge.services).await
+                    self.put_new(target, &object, is_large, (judge.services, judge.plugins)).await
                 }
                 put => put,
             };
@@ -385,55 +406,47 @@ impl Writer {
         body: &[u8],
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let _admitted = self.admit(&request.target, false, body.len()).await;
-        let schema = self.schema(request.target.served()).await?;
-        let schema = schema.as_deref();
+        let decider = Decider::new(&self.offload, self.admit(&request.target, false, body.len()).await, request.answers());
+        let compiled = self.schema(request.target.served()).await?;
+        let judge = Judge::by(compiled.as_deref());
+        let schema = judge.schema;
         let (mut object, floats) = self.decoded_body(request, schema, syntax, body).await?.into_judged(warnings);
-        let session = self.session(request);
-        let services = session.as_ref();
-        let judge = Judge { schema, floats: Some(&floats), services };
+        let (session, plugins) = (self.session(request), self.plugins_for(request).await?);
+        let (services, plugins) = (session.as_ref(), plugins.as_ref());
         let target = &request.target;
+        let judge = Judge { floats: Some(&floats), services, plugins, denies_admin: self.denies_admin(target).await?, ..judge };
         is_of(target, &mut object, Found::Sent, warnings)?;
         let creates = target.served().rules.create_on_update && request.part == Part::Main;
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
         if creates && self.known(target).is_none() {
             self.check_namespace(target).await?;
         }
-        let told = warnings.len();
+        let (told, birth) = (warnings.len(), Birth::now());
+        let (dry_run, is_large) = (request.options.dry_run, is_large(body) || is_heavy(target, schema));
+        let how = Change { dry_run, is_large, services, plugins, keeps_managed: true, ..Change::of(target) };
         let done = self
-            .change_managed(
-                &managers,
-                (target, ReadFrom::Cache),
-                (request.options.dry_run, is_large(body) || is_heavy(schema)),
-                services,
-                |current| {
-                    // Only what the last try had to say counts.
-                    warnings.truncate(told);
-                    match current {
-                        Some(current) => {
-                            Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
-                                target,
-                                current,
-                                request.options.dry_run,
-                            )?;
-                            request.approve(&object, Some(&current.tree))?;
-                            let mut object = object.clone();
-                            managers.updated(&current.tree, &mut object);
-                            managers.confirm_complete()?;
-                            updated(target, judge, request.part, current, object, warnings)
-                        }
-                        None if creates => {
-                            created_by_update(target, &object, request.options.dry_run)?;
-                            request.approve(&object, None)?;
-                            let mut object = object.clone();
-                            managers.created(&mut object);
-                            managers.confirm_complete()?;
-                            new_by_update(request, judge, object, warnings)
-                        }
-                        None => Err(WriteError::NotFound(target.subject())),
+            .change(how, decider, |current, answers| {
+                // Only what the last try had to say counts.
+                warnings.truncate(told);
+                Ok(match current {
+                    Some(current) => {
+                        let uid = tree::text(&object, &["metadata", "uid"]);
+                        Preconditions { uid, revision: "" }.check(target, current, dry_run)?;
+                        answers.approve(Some(&object), Some(&current.tree))?;
+                        let mut object = object.clone();
+                        managers.updated(answers, &current.tree, &mut object)?;
+                        updated(target, judge, request.part, current, object, warnings)?
                     }
-                },
-            )
+                    None if creates => {
+                        created_by_update(target, &object, dry_run)?;
+                        answers.approve(Some(&object), None)?;
+                        let mut object = object.clone();
+                        managers.created(answers, &mut object)?;
+                        new_by_update(request, judge, &birth, object, warnings)?
+                    }
+                    None => return Err(WriteError::NotFound(target.subject()).into()),
+                })
+            })
             .await?;
         Ok(written(done))
     }
@@ -454,26 +467,28 @@ impl Writer {
         }
         let target = &request.target;
         let patch = patch_request::PatchRequest { kind, bytes: body, validation: request.options.validation };
-        let schema = self.schema(target.served()).await?;
-        let schema = schema.as_deref();
+        let compiled = self.schema(target.served()).await?;
+        let judge = Judge::by(compiled.as_deref());
+        let schema = judge.schema;
         let expected = Expected::of(target.served()).with_schema(schema);
-        let is_large = is_large_patch(kind, body) || is_heavy(schema);
-        let _admitted = self.admit(target, is_large, body.len()).await;
+        let is_large = is_large_patch(kind, body) || is_heavy(target, schema);
+        let decider = Decider::new(&self.offload, self.admit(target, is_large, body.len()).await, request.answers());
         let managers = FieldManager::new(self, target, request.manager(request.part.subresource()));
-        let session = self.session(request);
-        let services = session.as_ref();
+        let (session, plugins) = (self.session(request), self.plugins_for(request).await?);
+        let (services, plugins) = (session.as_ref(), plugins.as_ref());
+        let judge = Judge { services, plugins, denies_admin: self.denies_admin(target).await?, ..judge };
+        let how = Change { dry_run: request.options.dry_run, is_large, services, plugins, keeps_managed: true, ..Change::of(target) };
         let done = self
-            .change_managed(&managers, (target, ReadFrom::Cache), (request.options.dry_run, is_large), services, |current| {
-                let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
+            .change(how, decider, |current, answers| {
+                let Some(current) = current else { return Err(WriteError::NotFound(target.subject()).into()) };
                 // Only what the last try had to say counts.
                 warnings.clear();
                 let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
                 let (mut patched, floats) = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_judged(warnings);
                 is_of(target, &mut patched, Found::Patched, warnings)?;
-                request.approve(&patched, Some(&shown))?;
-                managers.updated(&current.tree, &mut patched);
-                managers.confirm_complete()?;
-                updated(target, Judge { schema, floats: Some(&floats), services }, request.part, current, patched, warnings)
+                answers.approve(Some(&patched), Some(&shown))?;
+                managers.updated(answers, &current.tree, &mut patched)?;
+                Ok(updated(target, Judge { floats: Some(&floats), ..judge }, request.part, current, patched, warnings)?)
             })
             .await?;
         Ok(written(done))
@@ -489,27 +504,7 @@ impl Writer {
         syntax: Syntax,
         body: &[u8],
     ) -> Result<DecodedBody, WriteError> {
-        self.offload.run(is_large(body) || is_heavy(schema), || DecodedBody::read(request, schema, syntax, body)).await
-    }
-
-    /// Changes an object as [`Self::change`] does; tries again without its managed fields if it is too large for etcd with them, and once the object is there in
-    /// the versions in which its fields are managed.
-    async fn change_managed(
-        &self,
-        managers: &FieldManager<'_>,
-        (target, from): (&ObjectRef, ReadFrom),
-        how: (bool, bool),
-        services: Option<&Session<'_>>,
-        mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError> + Send,
-    ) -> Result<WriteOutcome, WriteError> {
-        loop {
-            match self.change(target, from, how, services, &mut decide).await {
-                Err(error) if managers.gives_up(&error) => {}
-                Err(error) if managers.complete().await? => return Err(error),
-                Err(_) => {}
-                done => return done,
-            }
-        }
+        self.offload.run(is_large(body) || is_heavy(&request.target, schema), || DecodedBody::read(request, schema, syntax, body)).await
     }
 
     /// Does work on so many bytes, on behalf of the server itself; when it is large, with a permit.
@@ -528,6 +523,7 @@ impl Writer {
 fn new_by_update(
     request: &WriteRequest<'_>,
     judge: Judge<'_>,
+    birth: &Birth,
     mut object: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Decision, WriteError> {
@@ -535,7 +531,10 @@ fn new_by_update(
     metadata.remove("resourceVersion");
     // Only a POST takes these away (measured).
     let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
-    let mut new = strategy::create(&request.target, judge, object, request.requester.as_ref(), tree::now(), warnings)?;
+    if let Some(plugins) = judge.plugins {
+        plugins.mutate(&request.target, Part::Main, None, &mut object, warnings)?;
+    }
+    let mut new = strategy::create(&request.target, judge, object, request.by.user(), birth, warnings)?;
     sent.into_iter().flatten().for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
     Ok(Decision::Put(new))
 }
@@ -564,9 +563,10 @@ fn is_large(body: &[u8]) -> bool {
     body.len() >= offload::LARGE_BYTES
 }
 
-/// Whether whatever is compared with this schema may take long.
-fn is_heavy(schema: Option<&Schema>) -> bool {
-    schema.is_some_and(Schema::is_heavy)
+/// Whether whatever is written there may take long: it is compared with a large schema, or is a definition, of which a small one may say much.
+fn is_heavy(target: &ObjectRef, schema: Option<&Schema>) -> bool {
+    let served = target.served();
+    schema.is_some_and(Schema::is_heavy) || (&*served.group, &*served.resource) == ("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
 /// Whether to apply a patch takes long, whatever the object.

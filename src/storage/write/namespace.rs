@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     Writer,
-    failure::{StatusSubject, Terminating, WriteError},
+    failure::{ForbiddenCause, StatusSubject, WriteError},
     object_ref::{Current, ObjectRef},
     tree,
 };
@@ -68,14 +68,14 @@ impl Writer {
             return Err(WriteError::Forbidden {
                 of: target.subject(),
                 why: format!("unable to create new content in namespace {namespace} because it is being terminated"),
-                cause: Some(Terminating { namespace: namespace.clone() }),
+                cause: Some(ForbiddenCause::Terminating(namespace.clone())),
             });
         }
         Ok(())
     }
 
     /// kube-apiserver waits 50 ms for its cache before it asks etcd; asking at once comes to the same.
-    async fn namespace(&self, name: &str) -> Result<Option<Current>, WriteError> {
+    pub(super) async fn namespace(&self, name: &str) -> Result<Option<Current>, WriteError> {
         let resources = self.resources.load();
         let Some(resource) = resources.find("", "v1", "namespaces").cloned() else { return Ok(None) };
         let target = ObjectRef { resource, namespace: None, name: name.to_owned() };

@@ -8,14 +8,18 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::{StatusSubject, WriteError},
+    step::{Answers, Approver},
     transaction, tree,
 };
 use catalogue::Served;
 use codec::ingest::ingest;
-use etcd::{KeyValue, RangeRequest};
+use etcd::{KeyValue, Pages, RangeRequest};
 use model::{Broken, Object, Revision};
 use offload::{Admitted, LARGE_BYTES};
 use registry::Resource;
+
+/// Objects of a namespace that are read at once.
+const PAGE: u32 = 500;
 
 /// Names one object of one served resource, whether it exists or not.
 #[derive(Clone)]
@@ -60,9 +64,14 @@ impl ObjectRef {
         StatusSubject::resource(self.served(), &self.name)
     }
 
-    /// `Pod "a"` in messages.
-    pub(super) fn kind_subject(&self) -> StatusSubject {
-        StatusSubject::kind(self.served(), &self.name)
+    /// `Pod "a"` in messages of validation.
+    pub(super) fn judged_subject(&self) -> StatusSubject {
+        StatusSubject::judged(self.served(), &self.name)
+    }
+
+    /// What a write of it has found out at its beginning.
+    pub(super) fn answers<'a>(&'a self, approver: Option<&'a dyn Approver>) -> Answers<'a> {
+        Answers::new(self.resource.webhook.as_deref(), approver)
     }
 
     /// Its storage key; `prefix` is `/registry/`.
@@ -90,7 +99,7 @@ impl Writer {
     }
 
     /// Admits a request that changes an object, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
-    pub(super) async fn admit(&self, target: &ObjectRef, is_large: bool, body: usize) -> Admitted {
+    pub(super) async fn admit(&self, target: &ObjectRef, is_large: bool, body: usize) -> Admitted<'_> {
         let object = self.known(target).map_or(0, |object| object.tail_len());
         self.offload.admit(is_large, body.max(object)).await
     }
@@ -104,6 +113,27 @@ impl Writer {
         match answer.kvs.into_iter().next() {
             Some(kv) => self.decoded(target, kv).await.map(Some),
             None => Ok(None),
+        }
+    }
+
+    /// Calls `each` with every object of a namespace as etcd has it now, in the order of their names. `all` names the namespace, and no object.
+    pub(super) async fn each_stored(&self, all: &ObjectRef, mut each: impl FnMut(Current) + Send) -> Result<(), WriteError> {
+        let (mut key, mut pages) = (all.key(&self.prefix).to_vec(), Pages::default());
+        // The keys of a namespace end with a slash and a name.
+        let mut end = key.clone();
+        *end.last_mut().expect("a key is not empty") += 1;
+        loop {
+            let asking = all.resource.metrics.etcd_list();
+            let request = RangeRequest { key, end: end.clone(), limit: PAGE, ..RangeRequest::default() };
+            let answer = self.etcd(all.served()).page(&request, &mut pages).await?;
+            asking.succeeded();
+            key = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat()).unwrap_or_default();
+            for kv in answer.kvs {
+                each(self.decoded(all, kv).await?);
+            }
+            if !answer.more {
+                return Ok(());
+            }
         }
     }
 

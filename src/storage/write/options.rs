@@ -2,29 +2,14 @@
 
 mod fields;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::body::{Syntax, parse_options};
-use go::{
-    quote::{json_quoted, printable},
-    url::Query,
+use super::{
+    body::{Syntax, as_sent, parse_options},
+    manager_name::wrong_manager,
 };
-use model::invalid::{FieldError, told};
-
-/// Returns the name that a user agent gives its user: what stands before the first `/`, without what cannot be printed, as long as a field manager may be.
-pub(super) fn manager_of(user_agent: &str) -> String {
-    let mut manager = String::new();
-    for c in user_agent.split('/').next().unwrap_or_default().chars().filter(|c| printable(*c)) {
-        if manager.len() + c.len_utf8() > MANAGER_BYTES_MAX {
-            break;
-        }
-        manager.push(c);
-    }
-    manager
-}
-
-/// Bytes of a field manager.
-const MANAGER_BYTES_MAX: usize = 128;
+use go::{quote::json_quoted, url::Query};
+use model::invalid::FieldError;
 
 /// Options of CREATE, UPDATE and PATCH.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +18,8 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// What becomes of unknown and duplicate fields.
     pub validation: FieldValidation,
+    /// The client has said so.
+    pub says_validation: bool,
     /// `fieldManager`; empty when there is none.
     pub field_manager: String,
     /// `force`: an apply takes fields from their managers.
@@ -51,6 +38,30 @@ pub enum FieldValidation {
     Strict,
 }
 
+/// What becomes of a value that cannot be read, by `ignoreStoreReadErrorWithClusterBreakingPotential`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not deleted.
+    #[default]
+    Kept,
+    /// It is deleted, too.
+    Deleted,
+    /// Nothing else is deleted.
+    Only,
+}
+
+/// The feature gate AllowUnsafeMalformedObjectDeletion, alpha in 1.36: whether `ignoreStoreReadErrorWithClusterBreakingPotential` counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MalformedDeletion {
+    /// Not said: it counts for what cannot be read, and is ignored otherwise.
+    #[default]
+    Lenient,
+    /// On: it counts, and may not be used for what can be read.
+    On,
+    /// Off: it is ignored.
+    Off,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// `gracePeriodSeconds`; a negative one was made 1.
@@ -66,7 +77,7 @@ pub struct DeleteOptions {
     /// Everything but the write.
     pub dry_run: bool,
     /// `ignoreStoreReadErrorWithClusterBreakingPotential`: the value cannot be read and is to be deleted all the same. Nothing else is asked with it.
-    pub unread: bool,
+    pub unread: Unread,
 }
 
 /// What becomes of the objects that a deleted one owns.
@@ -117,6 +128,17 @@ pub enum DeleteOptionsError {
 }
 
 impl WriteOptions {
+    /// Returns the options as admission is shown them, without their kind.
+    pub(super) fn shown(&self) -> Value {
+        let validation = match self.validation {
+            _ if !self.says_validation => "",
+            FieldValidation::Ignore => "Ignore",
+            FieldValidation::Warn => "Warn",
+            FieldValidation::Strict => "Strict",
+        };
+        shown(self.dry_run, [("fieldManager", self.field_manager.as_str().into()), ("fieldValidation", validation.into())])
+    }
+
     /// Reads the options from the query.
     ///
     /// # Errors
@@ -150,18 +172,9 @@ impl WriteOptions {
             return Err(wrong);
         }
         let force = verb == Verb::Apply && options.get("force").and_then(Value::as_bool).unwrap_or_default();
-        Ok(Self { dry_run: !dry_run.is_empty(), validation, field_manager: text("fieldManager").to_owned(), force })
+        let says_validation = !text("fieldValidation").is_empty();
+        Ok(Self { dry_run: !dry_run.is_empty(), validation, says_validation, field_manager: text("fieldManager").to_owned(), force })
     }
-}
-
-/// What is wrong with the name of a manager. Each unprintable character is reported with the whole name, which may have as many of them as a request has bytes.
-pub(super) fn wrong_manager(field: &str, manager: &str) -> impl Iterator<Item = FieldError> {
-    let too_long = (manager.len() > MANAGER_BYTES_MAX).then(|| FieldError::too_long(field, MANAGER_BYTES_MAX));
-    let unprintable = manager.char_indices().filter(|(_, c)| !printable(*c)).map(move |(at, c)| {
-        let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
-        FieldError::invalid(field, &manager.into(), &why)
-    });
-    too_long.into_iter().chain(unprintable).take_while(told())
 }
 
 fn wrong_dry_run(asked: &[Value]) -> Option<FieldError> {
@@ -169,15 +182,40 @@ fn wrong_dry_run(asked: &[Value]) -> Option<FieldError> {
     wrong.then(|| FieldError::not_supported("dryRun", &Value::from(asked), &["All"]))
 }
 
+/// Options as admission is shown them: what is empty is not said.
+fn shown<const N: usize>(dry_run: bool, members: [(&str, Value); N]) -> Value {
+    let mut options = Map::new();
+    if dry_run {
+        options.insert("dryRun".to_owned(), json!(["All"]));
+    }
+    let is_said = |value: &Value| !value.is_null() && value != "" && *value != json!({});
+    options.extend(members.into_iter().filter(|(_, value)| is_said(value)).map(|(name, value)| (name.to_owned(), value)));
+    options.into()
+}
+
 impl DeleteOptions {
+    /// Returns the options as admission is shown them, without their kind.
+    pub(super) fn shown(&self) -> Value {
+        let conditions = shown(false, [("uid", self.uid.clone().into()), ("resourceVersion", self.resource_version.clone().into())]);
+        let propagation = self.propagation.map(|propagation| format!("{propagation:?}"));
+        let members = [
+            ("gracePeriodSeconds", self.grace_seconds.into()),
+            ("preconditions", conditions),
+            ("orphanDependents", self.orphan_dependents.into()),
+            ("propagationPolicy", propagation.into()),
+        ];
+        shown(self.dry_run, members)
+    }
+
     /// Reads the options from the body or, when that is empty, from the query.
     ///
     /// # Errors
     /// What is wrong with them, or that the body is something else.
-    pub fn parse(query: &Query, syntax: Syntax, body: &[u8]) -> Result<Self, DeleteOptionsError> {
+    pub fn parse(gate: MalformedDeletion, query: &Query, syntax: Syntax, body: &[u8]) -> Result<Self, DeleteOptionsError> {
         let options = if body.is_empty() { fields::deletion_from_query(query) } else { from_body(syntax, body) };
-        let raw = options.and_then(|options| Raw::read(&options)).map_err(DeleteOptionsError::BadRequest)?;
-        raw.checked().map_err(DeleteOptionsError::Invalid)
+        let raw = options.and_then(|options| Raw::read(&options));
+        let raw = raw.map_err(|why| DeleteOptionsError::BadRequest(as_sent(syntax, body, why)))?;
+        raw.checked(gate).map_err(DeleteOptionsError::Invalid)
     }
 
     /// Whether they may be those of DELETECOLLECTION.
@@ -186,7 +224,7 @@ impl DeleteOptions {
     /// What may not.
     pub fn may_be_of_many(&self) -> Result<(), Vec<FieldError>> {
         let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
-        if self.unread { Err(vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)]) } else { Ok(()) }
+        if self.unread == Unread::Only { Err(vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)]) } else { Ok(()) }
     }
 }
 
@@ -263,7 +301,7 @@ impl Raw {
         })
     }
 
-    fn checked(self) -> Result<DeleteOptions, Vec<FieldError>> {
+    fn checked(self, gate: MalformedDeletion) -> Result<DeleteOptions, Vec<FieldError>> {
         let mut wrong = Vec::new();
         if let (Some(policy), Some(_)) = (&self.propagation, self.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
@@ -281,7 +319,9 @@ impl Raw {
         });
         let asked: Vec<Value> = self.dry_run.iter().map(|word| word.as_str().into()).collect();
         wrong.extend(wrong_dry_run(&asked));
-        wrong.extend(self.beside_unread());
+        if gate == MalformedDeletion::On {
+            wrong.extend(self.beside_unread());
+        }
         if !wrong.is_empty() {
             return Err(wrong);
         }
@@ -292,7 +332,12 @@ impl Raw {
             propagation,
             orphan_dependents: self.orphan_dependents,
             dry_run: !asked.is_empty(),
-            unread: self.unread,
+            unread: match gate {
+                _ if !self.unread => Unread::Kept,
+                MalformedDeletion::Lenient => Unread::Deleted,
+                MalformedDeletion::On => Unread::Only,
+                MalformedDeletion::Off => Unread::Kept,
+            },
         })
     }
 
@@ -336,6 +381,7 @@ fn mistyped(field: &str, go_type: &str, value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::write::manager_name::MANAGER_BYTES_MAX;
     use model::invalid::{TOLD_BYTES_MAX, joined};
 
     fn write(query: &str, verb: Verb) -> Result<WriteOptions, String> {
@@ -343,7 +389,7 @@ mod tests {
     }
 
     fn delete(query: &str, body: &str) -> Result<DeleteOptions, String> {
-        DeleteOptions::parse(&Query::parse(query), Syntax::Json, body.as_bytes()).map_err(|error| match error {
+        DeleteOptions::parse(MalformedDeletion::On, &Query::parse(query), Syntax::Json, body.as_bytes()).map_err(|error| match error {
             DeleteOptionsError::BadRequest(message) => format!("400 {message}"),
             DeleteOptionsError::Invalid(wrong) => format!("422 {}", joined(&wrong)),
         })
@@ -355,7 +401,7 @@ mod tests {
         assert_eq!(write("fieldValidation=&force=x", Verb::Update), Ok(WriteOptions::default()));
         assert_eq!(WriteOptions::default().validation, FieldValidation::Warn);
         let named = |manager: &str| WriteOptions { field_manager: manager.to_owned(), ..WriteOptions::default() };
-        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict, ..named("a b") };
+        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict, says_validation: true, ..named("a b") };
         let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b";
         assert_eq!(write(query, Verb::Update), Ok(all));
         assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create), Ok(named(&"é".repeat(64))));
@@ -387,10 +433,10 @@ mod tests {
     /// Each was sent to a kube-apiserver with the feature gate AllowUnsafeMalformedObjectDeletion.
     #[test]
     fn a_value_that_cannot_be_read_is_deleted_without_more_ado() {
-        let unread = DeleteOptions { unread: true, ..DeleteOptions::default() };
+        let unread = DeleteOptions { unread: Unread::Only, ..DeleteOptions::default() };
         assert_eq!(delete(&format!("{UNREAD}=true"), ""), Ok(unread.clone()));
         assert_eq!(delete("", &format!(r#"{{"{UNREAD}":true}}"#)), Ok(unread));
-        assert_eq!(delete("gracePeriodSeconds=0", "").map(|options| options.unread), Ok(false));
+        assert_eq!(delete("gracePeriodSeconds=0", "").map(|options| options.unread), Ok(Unread::Kept));
         let wrong = |member: &str| delete("", &format!(r#"{{"{UNREAD}":true,{member}}}"#)).expect_err("refused");
         for (member, name) in [
             (r#""dryRun":["All"]"#, ".dryRun"),
@@ -477,7 +523,7 @@ mod tests {
             r#"{"kind":"DeleteOptions","apiVersion":"foo/v9","preconditions":{"uid":"","resourceVersion":"5"},"dryRun":[],"unknown":1}"#;
         let want = DeleteOptions { uid: Some(String::new()), resource_version: Some("5".to_owned()), ..Default::default() };
         assert_eq!(read("dryRun=All", body), want);
-        let yaml = DeleteOptions::parse(&Query::default(), Syntax::Yaml, b"dryRun: [All]\n").expect("options");
+        let yaml = DeleteOptions::parse(MalformedDeletion::On, &Query::default(), Syntax::Yaml, b"dryRun: [All]\n").expect("options");
         assert!(yaml.dry_run);
     }
 

@@ -9,19 +9,21 @@ use super::{
     custom::Judge,
     decode::DecodedBody,
     failure::{StatusSubject, WriteError},
+    hooks::Form,
     is_heavy, is_large, is_large_patch, is_of,
     managed::{FieldManager, put_entries, scale::ParentManagers},
     metadata::{self, Found},
     object_ref::{Current, ObjectRef},
+    part::Part,
     patch::printed::{go_type, printed},
     patch_request::{PatchKind, PatchRequest},
-    strategy::{self, Part, Preconditions},
-    transaction::{Decision, ReadFrom},
+    step::{Answers, Decider, Stop},
+    strategy::{self, Preconditions},
+    transaction::{Change, Decision},
     tree, written,
 };
 use catalogue::{Custom, NameRule, Origin, Rules, ScalePaths, Served};
 use model::invalid::FieldError;
-use schema::Schema;
 
 const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false, schema: None };
 
@@ -112,15 +114,15 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
         let target = &request.target;
-        let _admitted = self.admit(target, false, body.len()).await;
+        let decider = Decider::new(&self.offload, self.admit(target, false, body.len()).await, request.answers());
         let sent = self.offload.run(is_large(body), || DecodedBody::read_audited(&SCALE, request, syntax, body)).await;
         let mut scale = sent.map_err(|error| unread(target.served(), error))?.into_tree(warnings);
         is_of(target, &mut scale, Found::Sent, warnings)?;
         let uid = tree::text(&scale, &["metadata", "uid"]);
         let preconditions = Preconditions { uid, revision: "" };
-        self.scale(request, false, preconditions, warnings, |managers, shown, _| {
+        self.scale(request, decider, false, preconditions, warnings, |managers, answers, shown, _| {
             let mut scale = scale.clone();
-            managers.updated(shown, &mut scale);
+            managers.updated(answers, shown, &mut scale)?;
             Ok(scale)
         })
         .await
@@ -139,13 +141,13 @@ impl Writer {
     ) -> Result<Written, WriteError> {
         let patch = PatchRequest { kind, bytes: body, validation: request.options.validation };
         let is_large = is_large_patch(kind, body);
-        let _admitted = self.admit(&request.target, is_large, body.len()).await;
+        let decider = Decider::new(&self.offload, self.admit(&request.target, is_large, body.len()).await, request.answers());
         let applies = kind == PatchKind::Apply;
         let configuration = if applies { Some(self.offload.run(is_large, || Configuration::read(body)).await?) } else { None };
-        self.scale(request, is_large, Preconditions::default(), warnings, |managers, shown, warnings| {
+        self.scale(request, decider, is_large, Preconditions::default(), warnings, |managers, answers, shown, warnings| {
             warnings.clear();
             if let Some(configuration) = &configuration {
-                let applied = managers.applied(Some(shown), &configuration.object, request.options.force)?;
+                let applied = managers.applied(answers, Some(shown), &configuration.object, request.options.force)?;
                 configuration.check(request.options.validation, warnings)?;
                 let mut scale = DecodedBody::applied(&SCALE, applied)?.into_tree(warnings);
                 is_of(&request.target, &mut scale, Found::Patched, warnings)?;
@@ -153,7 +155,7 @@ impl Writer {
             }
             let mut scale = DecodedBody::patched(&SCALE, &request.options, &patch, shown)?.into_tree(warnings);
             is_of(&request.target, &mut scale, Found::Patched, warnings)?;
-            managers.updated(shown, &mut scale);
+            managers.updated(answers, shown, &mut scale)?;
             Ok(scale)
         })
         .await
@@ -162,18 +164,24 @@ impl Writer {
     async fn scale(
         &self,
         request: &WriteRequest<'_>,
+        decider: Decider<'_>,
         is_large: bool,
         preconditions: Preconditions<'_>,
         warnings: &mut Vec<String>,
-        mut wanted: impl FnMut(&FieldManager<'_>, &Value, &mut Vec<String>) -> Result<Value, WriteError>,
+        mut wanted: impl FnMut(&FieldManager<'_>, &Answers<'_>, &Value, &mut Vec<String>) -> Result<Value, Stop>,
     ) -> Result<Written, WriteError> {
         let target = &request.target;
         let managers = FieldManager::of_scale(self, target, request.manager("scale"));
-        let schema = self.schema(target.served()).await?;
+        let compiled = self.schema(target.served()).await?;
+        let judge = Judge::by(compiled.as_deref());
         let told = warnings.len();
+        let is_large = is_large || is_heavy(target, judge.schema);
+        let plugins = self.admission_of(request, (Form::Other(SCALE.group, SCALE.version, SCALE.kind), "scale")).await?;
+        let plugins = plugins.as_ref();
+        let how = Change { dry_run: request.options.dry_run, is_large, plugins, ..Change::of(target) };
         let done = self
-            .change(target, ReadFrom::Cache, (request.options.dry_run, is_large || is_heavy(schema.as_deref())), None, |current| {
-                let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
+            .change(how, decider, |current, answers| {
+                let Some(current) = current else { return Err(WriteError::NotFound(target.subject()).into()) };
                 // Only what the last try had to say counts.
                 warnings.truncate(told);
                 preconditions.check(target, current, request.options.dry_run)?;
@@ -181,10 +189,13 @@ impl Writer {
                 let of_parent = ParentManagers::of(&self.resources.load(), target.served(), &current.tree)?;
                 let mut shown = read.shown(&current.tree);
                 put_entries(&mut shown, of_parent.of_scale());
-                let scale = wanted(&managers, &shown, warnings)?;
-                request.approve(&scale, Some(&shown))?;
+                let mut scale = wanted(&managers, answers, &shown, warnings)?;
+                answers.approve(Some(&scale), Some(&shown))?;
+                if let Some(plugins) = plugins {
+                    plugins.admit_scale(target, &shown, &mut scale, warnings)?;
+                }
                 let entries = of_parent.of_parent(tree::metadata(&scale).get("managedFields"))?;
-                scaled(target, current, scale, schema.as_deref(), entries, warnings)
+                Ok(scaled(target, current, scale, judge, entries, warnings)?)
             })
             .await?;
         let parent = written(done);
@@ -207,7 +218,7 @@ fn scaled(
     target: &ObjectRef,
     current: &Current,
     mut scale: Value,
-    schema: Option<&Schema>,
+    by: Judge<'_>,
     managers: Vec<Value>,
     warnings: &mut Vec<String>,
 ) -> Result<Decision, WriteError> {
@@ -235,7 +246,7 @@ fn scaled(
     if !sent.is_empty() || !served.is_custom() {
         strategy::check_revision(target, sent, current)?;
     }
-    strategy::update(target, Judge::by(schema), Part::Main, current, object, warnings)
+    strategy::update(target, by, Part::Main, current, object, warnings)
 }
 
 /// Judges a scale of a built-in as an object of its own.

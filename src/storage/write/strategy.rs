@@ -6,70 +6,55 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Requester,
+    admin_access,
     custom::{self, Judge},
     failure::WriteError,
     kinds::{self, StatusMetadata},
     managed, metadata,
     object_ref::{Current, ObjectRef},
+    part::Part,
+    scale,
     transaction::Decision,
-    tree,
+    tree, unapplied,
 };
-use catalogue::Served;
+use admission::hooks::UserInfo;
+use catalogue::{Origin, Served, defaults};
 use go::strconv::parse_uint;
 use model::invalid::FieldError;
 
 /// Members of `metadata` that only the server sets (spec api-surface §5.1 step 3).
 pub(super) const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
-/// Which part of an object a request may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// All but the status.
-    Main,
-    /// `/status`.
-    Status,
-    /// `/finalize` of namespaces: `spec.finalizers`.
-    Finalizers,
-    /// `/approval` of certificate requests: the conditions.
-    Approval,
-    /// `/ephemeralcontainers` of Pods.
-    EphemeralContainers,
-    /// `/resize` of Pods: the resources of containers.
-    Resize,
-    /// All of it, by the server itself.
-    Server,
+/// What a new object has of its own, whatever is decided about it and how often.
+pub(super) struct Birth {
+    uid: String,
+    at: OffsetDateTime,
 }
 
-impl Part {
-    /// Returns the subresource on the URL of a request that changes this part; empty for the object itself.
-    #[must_use]
-    pub fn subresource(self) -> &'static str {
-        match self {
-            Self::Main | Self::Server => "",
-            Self::Status => "status",
-            Self::Finalizers => "finalize",
-            Self::Approval => "approval",
-            Self::EphemeralContainers => "ephemeralcontainers",
-            Self::Resize => "resize",
-        }
+impl Birth {
+    pub(super) fn now() -> Self {
+        Self { uid: Uuid::new_v4().to_string(), at: tree::now() }
     }
 }
 
-/// Makes what the requester sent into a new object, and judges it.
+/// Makes what the requester sent into a new object, and judges it. Plugins and webhooks have changed it already.
 pub(super) fn create(
     target: &ObjectRef,
     judge: Judge<'_>,
     mut object: Value,
-    requester: Option<&Requester<'_>>,
-    now: OffsetDateTime,
+    requester: Option<&UserInfo<'_>>,
+    birth: &Birth,
     warnings: &mut Vec<String>,
 ) -> Result<Value, WriteError> {
     let served = target.served();
     if let Some(services) = judge.services {
         services.create(target, &mut object)?;
     }
-    kinds::identify(served, &mut object, requester);
+    let kind = kinds::of(served);
+    (kind.identify)(&mut object, requester);
+    if tree::text(&object, &["metadata", "name"]).is_empty() {
+        (kind.prepare_generated)(&mut object);
+    }
     let metadata = tree::member(&mut object, "metadata");
     SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
     metadata.remove("resourceVersion");
@@ -78,25 +63,31 @@ pub(super) fn create(
         None => metadata.remove("namespace"),
     };
     metadata.insert("name".into(), target.name.as_str().into());
-    metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
-    metadata.insert("creationTimestamp".into(), tree::rfc3339(now).into());
-    if served.rules.generation && !kinds::begins_as_sent(served) {
+    metadata.insert("uid".into(), birth.uid.as_str().into());
+    metadata.insert("creationTimestamp".into(), tree::rfc3339(birth.at).into());
+    if served.rules.generation && !kind.begins_as_sent {
         metadata.insert("generation".into(), 1.into());
     }
     clear_status(served, &mut object);
     kinds::drop_disabled(served, None, &mut object);
-    kinds::prepare_create(served, &mut object, warnings);
+    (kind.prepare_create)(&mut object, warnings);
+    (kind.stamp)(Part::Main, None, &mut object, birth.at);
     normalize(&mut object);
-    let told = kinds::warnings(served, Part::Main, None, &object);
+    let told = warnings_of(served, Part::Main, None, &object);
     let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
     let sent = judge.as_sent(&object);
     errors.extend(custom::wrong(judge.schema, Part::Main, None, &sent));
-    errors.extend(kinds::validate_create(served, &sent));
+    errors.extend(admin_access::wrong_claim(&sent).filter(|_| judge.denies_admin));
+    errors.extend(validate_create(served, &sent));
     errors.extend(judge.services.map(|services| services.validate(&sent, None)).unwrap_or_default());
     errors.extend(custom::wrong_inside(judge.schema, Part::Main, None, &sent));
-    WriteError::unless_valid(target.kind_subject(), errors)?;
-    // Nobody is warned of what is refused.
+    custom::add_broken_rules(judge, Part::Main, (&sent, None), &mut errors, warnings);
+    WriteError::unless_valid(target.judged_subject(), errors)?;
+    // Nobody is warned of what is wrong.
     warnings.extend(told);
+    if let Some(plugins) = judge.plugins {
+        plugins.validate(target, Part::Main, None, &object, warnings)?;
+    }
     Ok(object)
 }
 
@@ -110,6 +101,16 @@ pub(super) fn update(
     warnings: &mut Vec<String>,
 ) -> Result<Decision, WriteError> {
     let (served, old) = (target.served(), &current.tree);
+    let kind = kinds::of(served);
+    if let Some(plugins) = judge.plugins {
+        let sent = tree::text(&wanted, &["metadata", "resourceVersion"]).to_owned();
+        plugins.mutate(target, part, Some(old), &mut wanted, warnings)?;
+        // A webhook may say that it means another state.
+        let said = tree::text(&wanted, &["metadata", "resourceVersion"]);
+        if said != sent {
+            check_revision(target, said, current)?;
+        }
+    }
     let services = judge.services.filter(|_| part == Part::Main);
     let completed = services.map(|services| services.update(target, old, &mut wanted)).transpose()?;
     let old = completed.as_ref().unwrap_or(old);
@@ -118,10 +119,7 @@ pub(super) fn update(
     let mut new = match part {
         Part::Main => with_old_status(served, old, wanted),
         Part::Status => with_new_status(served, old, wanted),
-        Part::Finalizers => kinds::with_finalizers(old, wanted),
-        Part::Approval => kinds::with_approval(old, wanted),
-        Part::EphemeralContainers => kinds::with_ephemeral_containers(old, wanted),
-        Part::Resize => kinds::with_resources(old, wanted),
+        Part::Finalizers | Part::Approval | Part::EphemeralContainers | Part::Resize => (kind.take)(part, old, wanted),
         Part::Server => wanted,
     };
     let metadata = tree::member(&mut new, "metadata");
@@ -135,27 +133,72 @@ pub(super) fn update(
         metadata.remove("namespace");
     }
     kinds::drop_disabled(served, Some(old), &mut new);
-    kinds::prepare_update(served, part, old, &mut new);
+    (kind.prepare_update)(part, old, &mut new);
+    (kind.stamp)(part, Some(old), &mut new, judge.now);
     normalize(&mut new);
-    count_generation(served, part, old, &mut new);
-    let told = kinds::warnings(served, part, Some(old), &new);
+    count_generation(served, part, old, &mut new, judge);
+    let told = warnings_of(served, part, Some(old), &new);
     kinds::drop_counted(served, old, &mut new);
     let again = kinds::is_judged_as_new(served, part);
     let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, again, &served.rules);
+    errors.extend(kinds::repeated::again(served, part, &errors));
     let sent = judge.as_sent(&new);
     errors.extend(custom::wrong(judge.schema, part, Some(old), &sent));
-    errors.extend(kinds::validate_update(served, part, old, &sent));
+    errors.extend(admin_access::wrong_status(part, old, &sent).filter(|_| judge.denies_admin));
+    errors.extend(validate_update(served, part, old, &sent));
     errors.extend(services.map(|services| services.validate(&sent, Some(old))).unwrap_or_default());
     errors.extend(custom::wrong_inside(judge.schema, part, Some(old), &sent));
-    WriteError::unless_valid(target.kind_subject(), errors)?;
+    custom::add_broken_rules(judge, part, (&sent, Some(old)), &mut errors, warnings);
+    WriteError::unless_valid(target.judged_subject(), errors)?;
     warnings.extend(told);
+    if let Some(plugins) = judge.plugins {
+        plugins.validate(target, part, Some(old), &new, warnings)?;
+    }
     managed::keep_times(old, &mut new);
-    Ok(if new == *kinds::comparable(served, &current.tree) { Decision::Keep(new) } else { Decision::Put(new) })
+    Ok(if new == *(kind.comparable)(&current.tree) { Decision::Keep(new) } else { Decision::Put(new) })
+}
+
+/// What the writer of a new or changed object should know about it, though it is accepted.
+fn warnings_of(served: &Served, part: Part, old: Option<&Value>, new: &Value) -> Vec<String> {
+    if served.is_custom() {
+        return metadata::finalizer_warnings(tree::metadata(new), old.map(tree::metadata));
+    }
+    let mut warnings = kinds::warned(&served.storage.id, part, old, new);
+    warnings.extend(unapplied::warnings(&served.storage.id, part, old, new));
+    warnings
+}
+
+/// What is wrong with a new object besides its metadata.
+fn validate_create(served: &Served, object: &Value) -> Vec<FieldError> {
+    match &served.origin {
+        Origin::Custom(custom) => scale::validate(custom.scale.as_ref(), Part::Main, object),
+        _ => (kinds::of(served).validate_create)(object),
+    }
+}
+
+/// What is wrong with a change besides that of the metadata.
+fn validate_update(served: &Served, part: Part, old: &Value, new: &Value) -> Vec<FieldError> {
+    if let Origin::Custom(custom) = &served.origin {
+        return scale::validate(custom.scale.as_ref(), part, new);
+    }
+    // An object that was stored before there was a rule can still be changed by the server itself.
+    if part == Part::Server {
+        return Vec::new();
+    }
+    let judge = kinds::of(served).validate_update;
+    let errors = judge(part, old, new);
+    if errors.is_empty() {
+        return errors;
+    }
+    // An object that an older release stored lacks the defaults that came later, and so seems to change.
+    let mut filled = old.clone();
+    defaults::fill(&mut filled, &served.stored_as, &served.kind);
+    if filled == *old { errors } else { judge(part, &filled, new) }
 }
 
 /// Whether a write that leaves this object behind takes it away: it is being deleted and nothing holds it any more (spec api-surface §8.4).
 pub(super) fn is_finished(served: &Served, object: &Value) -> bool {
-    let held = !tree::texts(object, &["metadata", "finalizers"]).is_empty() || kinds::is_held(served, object);
+    let held = !tree::texts(object, &["metadata", "finalizers"]).is_empty() || (kinds::of(served).is_held)(object);
     let grace = tree::integer(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
     tree::at(object, &["metadata", "deletionTimestamp"]).is_some() && !held && grace == 0
 }
@@ -216,7 +259,7 @@ pub(super) fn no_revision(sent: &str) -> Result<(), WriteError> {
 
 /// A new object has no status but what its kind begins with; Go prints the empty struct of a built-in.
 fn clear_status(served: &Served, object: &mut Value) {
-    if !served.has_subresource("status") || kinds::creates_status(served) {
+    if !served.has_subresource("status") || kinds::of(served).creates_status {
         return;
     }
     let members = tree::object(object);
@@ -240,7 +283,7 @@ fn with_new_status(served: &Served, old: &Value, wanted: Value) -> Value {
     let mut new = old.clone();
     let Value::Object(mut wanted) = wanted else { return new };
     let mut sent = wanted.get_mut("metadata").and_then(Value::as_object_mut).map(std::mem::take).unwrap_or_default();
-    match kinds::status_metadata(served) {
+    match kinds::of(served).status_metadata {
         StatusMetadata::Without(names) => {
             names.iter().for_each(|name| tree::take_over(&mut sent, tree::metadata(old), name));
             tree::object(&mut new).insert("metadata".into(), sent.into());
@@ -275,9 +318,9 @@ fn keep_server_set(new: &mut Map<String, Value>, old: &Map<String, Value>) {
     }
 }
 
-/// One more when anything but metadata and status changed (spec api-surface §6.2).
-fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
-    if !served.rules.generation || matches!(part, Part::Status | Part::Server) || kinds::counts_itself(served) {
+/// One more when anything but metadata and status changed (spec api-surface §6.2). A float is no integer there, although both are stored alike.
+fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value, judge: Judge<'_>) {
+    if !served.rules.generation || matches!(part, Part::Status | Part::Server) || kinds::of(served).counts_itself {
         return;
     }
     let is_spec = |name: &str| match name {
@@ -289,8 +332,9 @@ fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
         let members = object.as_object().into_iter().flatten();
         members.filter(|(name, _)| is_spec(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
     };
-    let counted = kinds::counted_metadata(served);
-    if spec(old) != spec(new) || counted.is_some_and(|name| tree::metadata(old).get(name) != tree::metadata(new).get(name)) {
+    let counted = kinds::of(served).counted_metadata;
+    let has_changed = spec(old) != spec(&judge.as_sent(new));
+    if has_changed || counted.is_some_and(|name| tree::metadata(old).get(name) != tree::metadata(new).get(name)) {
         let generation = tree::integer(old, &["metadata", "generation"]).unwrap_or(0).wrapping_add(1);
         tree::member(new, "metadata").insert("generation".into(), generation.into());
     }
@@ -322,10 +366,14 @@ mod tests {
     }
 
     fn deployment(replicas: i64, annotation: &str, status: i64) -> Value {
-        json!({"kind": "Deployment", "apiVersion": "apps/v1",
+        let pods = json!({"metadata": {"labels": {"l": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let mut deployment = json!({"kind": "Deployment", "apiVersion": "apps/v1",
             "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"l": "1"}, "annotations": {"a": annotation}},
-            "spec": {"replicas": replicas}, "status": {"replicas": status}})
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"l": "1"}}, "strategy": {"type": "Recreate"}, "template": pods},
+            "status": {"replicas": status}});
+        defaults::fill(&mut deployment, "apps/v1", "Deployment");
+        deployment
     }
 
     fn generation(tree: &Value) -> i64 {
@@ -338,7 +386,7 @@ mod tests {
         let mut sent = deployment(1, "x", 5);
         tree::member(&mut sent, "metadata").insert("deletionTimestamp".into(), "2026-01-01T00:00:00Z".into());
         tree::member(&mut sent, "metadata").remove("resourceVersion");
-        let new = create(&target, Judge::default(), sent, None, tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, Judge::default(), sent, None, &Birth::now(), &mut Vec::new()).expect("valid");
         assert_ne!(tree::text(&new, &["metadata", "uid"]), "u");
         assert_ne!(tree::text(&new, &["metadata", "creationTimestamp"]), "2026-01-01T00:00:00Z");
         assert_eq!((generation(&new), tree::at(&new, &["metadata", "deletionTimestamp"])), (1, None));
@@ -353,7 +401,7 @@ mod tests {
         assert!(matches!(no_revision("5"), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not")));
         let target = test_object_ref("", "configmaps", Some("n"), "c");
         let sent = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": "5"}});
-        let new = create(&target, Judge::default(), sent, None, tree::now(), &mut Vec::new()).expect("judged by its caller");
+        let new = create(&target, Judge::default(), sent, None, &Birth::now(), &mut Vec::new()).expect("judged by its caller");
         assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
     }
 
@@ -367,6 +415,24 @@ mod tests {
         assert_eq!((tree::integer(&status, &["spec", "replicas"]), tree::integer(&status, &["status", "replicas"])), (Some(1), Some(9)));
         assert_eq!((generation(&main), generation(&status)), (4, 3));
         assert_eq!(changed(&target, Part::Main, &old, deployment(1, "x", 9)), Ok(None), "a status through the main listener is no change");
+    }
+
+    /// A Job that was stored before Jobs had a completion mode, which may not change.
+    #[test]
+    fn a_default_that_came_later_is_no_change() {
+        let target = test_object_ref("batch", "jobs", Some("n"), "j");
+        let labels =
+            json!({"controller-uid": "u", "job-name": "j", "batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "j"});
+        let pods = json!({"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        let mut job = json!({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "j", "namespace": "n", "uid": "u", "labels": {"l": "1"}},
+            "spec": {"selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}, "template": pods}});
+        defaults::fill(&mut job, "batch/v1", "Job");
+        let mut old = job.clone();
+        tree::member(&mut old, "spec").remove("completionMode");
+        assert!(changed(&target, Part::Main, &current(old.clone()), job.clone()).expect("valid").is_some());
+        tree::set(&mut job, &["spec", "completionMode"], "Indexed".into());
+        tree::set(&mut job, &["spec", "completions"], 1.into());
+        assert!(changed(&target, Part::Main, &current(old), job).is_err());
     }
 
     #[test]
@@ -391,7 +457,7 @@ mod tests {
             assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
             assert_eq!(changed(&target, part, &old, node("x", "1")), Ok(None), "nothing else is wanted");
         }
-        let new = create(&target, Judge::default(), node("x", "1"), None, tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, Judge::default(), node("x", "1"), None, &Birth::now(), &mut Vec::new()).expect("valid");
         assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
     }
 
@@ -473,9 +539,13 @@ mod tests {
     fn a_status_leaves_of_the_metadata_what_its_kind_says() {
         let written = |group: &str, resource: &str, namespace: Option<&str>| {
             let target = test_object_ref(group, resource, namespace, "x");
+            let spec = match resource {
+                "volumeattachments" => json!({"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p"}}),
+                _ => json!({}),
+            };
             let object = |text: &str| {
                 json!({"metadata": {"name": "x", "uid": "u", "namespace": namespace, "labels": {"l": text}, "annotations": {"a": text},
-                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": text, "uid": "o"}]}})
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": text, "uid": "o"}]}, "spec": spec})
             };
             let new = changed(&target, Part::Status, &current(object("old")), object("new")).expect("valid");
             let Some(new) = new else { return String::new() };

@@ -8,14 +8,15 @@ use super::{
     body::{Expected, Syntax},
     decode::DecodedBody,
     failure::{StatusSubject, WriteError},
+    hooks::{Form, Unstored},
     in_namespace, is_large,
     metadata::{Found, dedup_owners},
     object_ref::{Current, ObjectRef},
+    step::Decider,
     strategy::Preconditions,
-    transaction::{Decision, ReadFrom},
+    transaction::{Change, Decision},
     tree,
 };
-use model::invalid::FieldError;
 
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", custom: false, schema: None };
 
@@ -25,8 +26,8 @@ impl Writer {
         &self,
         kind: &Expected<'_>,
         request: &WriteRequest<'_>,
-        syntax: Syntax,
-        body: &[u8],
+        decider: &mut Decider<'_>,
+        (syntax, body): (Syntax, &[u8]),
         warnings: &mut Vec<String>,
     ) -> Result<Value, WriteError> {
         let decoded = self.offload.run(is_large(body), || DecodedBody::read_audited(kind, request, syntax, body)).await?;
@@ -34,12 +35,27 @@ impl Writer {
         in_namespace(target, &action)?;
         warnings.extend(dedup_owners(&mut action, Found::Sent));
         self.check_namespace(target).await?;
-        request.approve(&action, None)?;
+        decider.decide(false, |answers| answers.approve(Some(&action), None)).await??;
         // A collection's path has no name.
         if !target.name.is_empty() && tree::text(&action, &["metadata", "name"]) != target.name {
             return Err(WriteError::BadRequest(format!("name in URL does not match name in {} object", kind.kind)));
         }
         Ok(action)
+    }
+
+    /// What plugins and webhooks make of an object that a subresource takes.
+    pub(super) async fn admitted(
+        &self,
+        request: &WriteRequest<'_>,
+        decider: &mut Decider<'_>,
+        (form, subresource): (Form<'_>, &str),
+        object: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, WriteError> {
+        match self.admission_of(request, (form, subresource)).await? {
+            Some(plugins) => decider.outside(Box::pin(plugins.admit(&request.target, object, warnings))).await,
+            None => Ok(object),
+        }
     }
 
     /// POST of `pods/NAME/binding`, and of `bindings`, where the body alone names the Pod.
@@ -53,8 +69,15 @@ impl Writer {
         body: &[u8],
         warnings: &mut Vec<String>,
     ) -> Result<(), WriteError> {
-        let _admitted = self.admit(&request.target, false, body.len()).await;
-        let binding = self.action(&BINDING, request, syntax, body, warnings).await?;
+        let mut decider = Decider::new(&self.offload, self.admit(&request.target, false, body.len()).await, request.answers());
+        let mut binding = self.action(&BINDING, request, &mut decider, (syntax, body), warnings).await?;
+        let Expected { group, version, kind, .. } = BINDING;
+        // A binding that only its body names is of another resource, which no plugin knows.
+        let form = match request.target.name.is_empty() {
+            true => (Form::Unstored(Unstored { group, version, resource: "bindings", kind }), ""),
+            false => (Form::Other(group, version, kind), "binding"),
+        };
+        binding = self.admitted(request, &mut decider, form, binding, warnings).await?;
         let name = tree::text(&binding, &["metadata", "name"]).to_owned();
         let target = &ObjectRef { name, ..request.target.clone() };
         validate(&binding)?;
@@ -62,11 +85,12 @@ impl Writer {
             return Err(WriteError::BadRequest("Name parameter required.".to_owned()));
         }
         let now = tree::now();
-        self.change(target, ReadFrom::Cache, (request.options.dry_run, false), None, |current| {
+        let how = Change { dry_run: request.options.dry_run, ..Change::of(target) };
+        self.change(how, decider, |current, _| {
             let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let own = |name| tree::text(&binding, &["metadata", name]);
             Preconditions { uid: own("uid"), revision: own("resourceVersion") }.check(target, current, request.options.dry_run)?;
-            bound(target, &binding, current, now).map(Decision::Put)
+            Ok(Decision::Put(bound(target, &binding, current, now)?))
         })
         .await?;
         Ok(())
@@ -75,14 +99,7 @@ impl Writer {
 
 /// kube-apiserver forgets to make a 422 of it.
 fn validate(binding: &Value) -> Result<(), WriteError> {
-    let (kind, name) = (tree::text(binding, &["target", "kind"]), tree::text(binding, &["target", "name"]));
-    let mut errors = Vec::new();
-    if !matches!(kind, "" | "Node") {
-        errors.push(FieldError::not_supported("target.kind", &kind.into(), &["Node", "<empty>"]));
-    }
-    if name.is_empty() {
-        errors.push(FieldError::required("target.name", ""));
-    }
+    let errors = builtins::pod::bind(binding);
     let texts: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
     match texts.as_slice() {
         [] => Ok(()),

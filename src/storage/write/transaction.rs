@@ -9,8 +9,11 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::WriteError,
+    managed,
     object_ref::{Current, ObjectRef, StoredValue},
+    plugins::PluginSession,
     services::{Session, is_service},
+    step::{Answers, Decider, Stop},
     tree,
 };
 use codec::stored;
@@ -65,17 +68,38 @@ pub(super) enum ReadFrom {
     Etcd,
 }
 
+/// One change of an object.
+pub(super) struct Change<'a> {
+    pub(super) target: &'a ObjectRef,
+    pub(super) read_from: ReadFrom,
+    /// All but the transaction is done.
+    pub(super) dry_run: bool,
+    /// To decide takes long even where the object is small.
+    pub(super) is_large: bool,
+    /// What the decision allocates with.
+    pub(super) services: Option<&'a Session<'a>>,
+    /// What changes and judges the object.
+    pub(super) plugins: Option<&'a PluginSession<'a>>,
+    /// The decision keeps up managed fields: what is too large for etcd with them is decided again without.
+    pub(super) keeps_managed: bool,
+}
+
+impl<'a> Change<'a> {
+    /// A change of an object that is first read from the cache.
+    pub(super) fn of(target: &'a ObjectRef) -> Self {
+        Self { target, read_from: ReadFrom::Cache, dry_run: false, is_large: false, services: None, plugins: None, keeps_managed: false }
+    }
+}
+
 impl Writer {
-    /// Changes one object as `decide` says; a dry run does all but the transaction. `is_large`: to decide takes long even where the object is small. `services`: what
-    /// `decide` allocates with.
+    /// Changes one object as `decide` says.
     pub(super) async fn change(
         &self,
-        target: &ObjectRef,
-        read_from: ReadFrom,
-        (dry_run, is_large): (bool, bool),
-        services: Option<&Session<'_>>,
-        mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
+        change: Change<'_>,
+        mut decider: Decider<'_>,
+        mut decide: impl FnMut(Option<&Current>, &Answers<'_>) -> Result<Decision, Stop>,
     ) -> Result<WriteOutcome, WriteError> {
+        let Change { target, read_from, dry_run, is_large, services, plugins, keeps_managed } = change;
         // A dry run has no transaction that would find out that the cache is behind. What is stored of a converted object only etcd says.
         let from_cache = read_from == ReadFrom::Cache && !dry_run && target.resource.shown.is_none();
         let cached = if from_cache { self.cached(target).await } else { None };
@@ -85,10 +109,13 @@ impl Writer {
         };
         loop {
             let is_large = is_large || current.as_ref().is_some_and(|current| current.is_large);
-            let decision = self.offload.run(is_large, || decide(current.as_ref())).await;
-            if let Some(services) = services
-                && services.load(target).await?
-            {
+            let decision = decider.decide(is_large, |answers| decide(current.as_ref(), answers)).await?;
+            // A webhook is not asked about what may have changed long ago: it would be asked again.
+            if !is_fresh && plugins.is_some_and(PluginSession::withdraw_question) {
+                (current, is_fresh) = (self.fresh(target).await?, true);
+                continue;
+            }
+            if decider.loaded(target, (services, plugins)).await? {
                 continue;
             }
             if !is_fresh && !matches!(decision, Ok(Decision::Put(_) | Decision::Remove(_))) {
@@ -105,9 +132,14 @@ impl Writer {
                 };
                 return Ok(dry_run_outcome(decision, current));
             }
-            match self.commit(target, decision, current, is_large, services).await? {
-                Ok(done) => return Ok(done),
-                Err(found) => (current, is_fresh) = (found, true),
+            match self.commit(target, decision, current, is_large, (services, plugins)).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(found)) => (current, is_fresh) = (found, true),
+                Err(error) if keeps_managed && managed::is_too_large(&error) && !decider.answers.without_managed => {
+                    decider.answers.without_managed = true;
+                    (current, is_fresh) = (self.fresh(target).await?, true);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -120,7 +152,7 @@ impl Writer {
         decision: Decision,
         current: Option<Current>,
         is_large: bool,
-        services: Option<&Session<'_>>,
+        with: (Option<&Session<'_>>, Option<&PluginSession<'_>>),
     ) -> Result<Result<WriteOutcome, Option<Current>>, WriteError> {
         let (outcome, value) = match (&decision, &current) {
             (Decision::Leave, _) => return Ok(Ok(kept(current))),
@@ -131,13 +163,7 @@ impl Writer {
                 }
                 let lease = self.lease_for(target.served()).await?;
                 let expected = before.as_ref().map(|before| before.revision);
-                let outcome = match services {
-                    Some(services) => {
-                        services.put(target, value.clone(), expected, lease).await?.map_or_else(Outcome::Changed, Outcome::Written)
-                    }
-                    None => self.put_if(target, value.clone(), expected, lease).await?,
-                };
-                (outcome, Some(value))
+                (self.put_with(target, value.clone(), expected, lease, with).await?, Some(value))
             }
             (Decision::Remove(_), None) => return Err(WriteError::NotFound(target.subject())),
             (Decision::Remove(_), Some(current)) => (self.delete_current(target, current).await?, None),
@@ -164,7 +190,15 @@ impl Writer {
         let asking = if expected.is_none() { metrics.etcd_create() } else { metrics.etcd_update() };
         let outcome = self.etcd(target.served()).put_if(target.key(&self.prefix), value, expected, lease).await?;
         asking.succeeded();
+        self.note(target, &outcome);
         Ok(outcome)
+    }
+
+    /// Notes what was written, for the plugins that look it up.
+    fn note(&self, target: &ObjectRef, outcome: &Outcome) {
+        if let Outcome::Written(revision) = outcome {
+            self.admitting.note_written(target.served(), *revision);
+        }
     }
 
     /// Deletes this object, with what goes with it.
@@ -183,31 +217,46 @@ impl Writer {
         let asking = target.resource.metrics.etcd_delete();
         let outcome = self.etcd(target.served()).delete_if(target.key(&self.prefix), expected).await?;
         asking.succeeded();
+        self.note(target, &outcome);
         Ok(outcome)
     }
 }
 
 impl Writer {
-    /// Puts what must not exist yet; or returns what does. It is nothing where the Service could not have what was allocated for it.
+    /// Puts what must not exist yet; or returns what does. It is nothing where what goes with the object was changed by somebody else.
     pub(super) async fn put_new(
         &self,
         target: &ObjectRef,
         object: &Value,
         is_large: bool,
-        services: Option<&Session<'_>>,
+        with: (Option<&Session<'_>>, Option<&PluginSession<'_>>),
     ) -> Result<Result<StoredValue, Option<Current>>, WriteError> {
         let lease = self.lease_for(target.served()).await?;
         let value = self.encoded(target, object, is_large).await?;
-        let outcome = match services {
-            Some(services) => services.put(target, value.clone(), None, lease).await?.map_or_else(Outcome::Changed, Outcome::Written),
-            None => self.put_if(target, value.clone(), None, lease).await?,
-        };
-        match outcome {
+        match self.put_with(target, value.clone(), None, lease, with).await? {
             Outcome::Written(revision) => Ok(Ok(StoredValue { key: target.key(&self.prefix), value, revision })),
             Outcome::Changed(Some(kv)) => Ok(Err(Some(self.decoded(target, kv).await?))),
-            Outcome::Changed(None) if services.is_some() => Ok(Err(None)),
+            Outcome::Changed(None) if with.0.is_some() || with.1.is_some() => Ok(Err(None)),
             Outcome::Changed(None) => Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&target.name)))),
         }
+    }
+}
+
+impl Decider<'_> {
+    /// Reads what the last decision lacked, and asks whom it has to ask; returns false when it lacked nothing. Nothing is held meanwhile.
+    pub(super) async fn loaded(
+        &mut self,
+        target: &ObjectRef,
+        (services, plugins): (Option<&Session<'_>>, Option<&PluginSession<'_>>),
+    ) -> Result<bool, WriteError> {
+        if let Some(services) = services
+            && services.load(target).await?
+        {
+            return Ok(true);
+        }
+        let Some(plugins) = plugins else { return Ok(false) };
+        let loaded = Box::pin(plugins.load(target));
+        if plugins.waits() { self.outside(loaded).await } else { loaded.await }
     }
 }
 

@@ -2,21 +2,18 @@
 
 use std::fmt::Write as _;
 
-use base64::{
-    DecodeError, Engine, alphabet,
-    engine::{GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-use super::body::TOLD_BYTES_MAX;
 use catalogue::types::{Shape, TypeRef};
 use go::{quantity, time};
 
+/// Bytes of the paths of duplicate and unknown fields of one body after which no more are reported; ours: a path repeats its keys, and each of those
+/// may be as long as the body.
+pub(super) const TOLD_BYTES_MAX: usize = 1 << 20;
+
 /// More unknown fields than this are dropped silently, as in kube-apiserver's decoder.
 const UNKNOWN_MAX: usize = 100;
-
-/// Go reads base64 whose last character has bits too many.
-const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 /// Paths of the fields that the type does not have, `spec.containers[0].bar`, in the order of the tree (which is that of the names).
 pub(crate) type Unknown = Vec<String>;
@@ -328,15 +325,7 @@ fn go_type(shape: &Shape) -> String {
 
 /// Go skips line ends, and writes what it read anew.
 fn base64(text: &str) -> Result<String, WrongType> {
-    let plain: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    let decoded = BASE64.decode(&plain).map_err(|error| {
-        let at = match error {
-            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
-            DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => plain.len() / 4 * 4,
-        };
-        WrongType(format!("illegal base64 data at input byte {at}"))
-    })?;
-    Ok(BASE64.encode(decoded))
+    go::base64::decode(text).map(|bytes| BASE64_STANDARD.encode(bytes)).map_err(|wrong| WrongType(wrong.to_string()))
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::{Writer, strategy::Part, tree};
-use catalogue::definition;
+use super::{Writer, part::Part, tree};
 
 /// A kind of object that is stored and not applied.
 pub struct Unapplied {
@@ -32,83 +31,15 @@ const fn row(
     Unapplied { group, resource, storage, mark, part, sentence }
 }
 
-/// The groups that have several of them.
-const ADMISSION: &str = "admissionregistration.k8s.io";
+/// The group that has several of them.
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
-const WEBHOOKS: &str =
-    "admission webhooks are not called by this server: objects are stored as they were sent, also those that a webhook would refuse";
-const POLICIES: &str =
-    "admission policies are not evaluated by this server: objects that they would refuse or change are stored as they were sent";
 const FLOWS: &str = "priority and fairness is not applied by this server: requests are limited only by the --max-requests-inflight flags";
 
 /// All of them.
-pub static UNAPPLIED: [Unapplied; 20] = [
-    row((ADMISSION, "validatingwebhookconfigurations", "validatingwebhookconfigurations"), "\"webhooks\"", webhooks, WEBHOOKS),
-    row((ADMISSION, "mutatingwebhookconfigurations", "mutatingwebhookconfigurations"), "\"webhooks\"", webhooks, WEBHOOKS),
-    row((ADMISSION, "validatingadmissionpolicies", "validatingadmissionpolicies"), "", spec, POLICIES),
-    row((ADMISSION, "validatingadmissionpolicybindings", "validatingadmissionpolicybindings"), "", spec, POLICIES),
-    row((ADMISSION, "mutatingadmissionpolicies", "mutatingadmissionpolicies"), "", spec, POLICIES),
-    row((ADMISSION, "mutatingadmissionpolicybindings", "mutatingadmissionpolicybindings"), "", spec, POLICIES),
-    row(
-        ("", "resourcequotas", "resourcequotas"),
-        "\"hard\"",
-        |quota| own(quota, &["spec", "hard"]),
-        "ResourceQuotas are not enforced by this server: objects above the quota are stored",
-    ),
-    row(
-        ("", "limitranges", "limitranges"),
-        "\"limits\"",
-        |range| own(range, &["spec", "limits"]),
-        "LimitRanges are not applied by this server: their defaults are not set, and objects outside of the limits are stored",
-    ),
-    row(
-        ("", "namespaces", "namespaces"),
-        POD_SECURITY,
-        pod_security,
-        "Pod Security admission is not applied by this server: Pods that break the level of these labels are stored, without a warning",
-    ),
+pub static UNAPPLIED: [Unapplied; 4] = [
     row((FLOW_CONTROL, "flowschemas", "flowschemas"), "", own_flow, FLOWS),
     row((FLOW_CONTROL, "prioritylevelconfigurations", "prioritylevelconfigurations"), "", own_flow, FLOWS),
-    row(
-        ("scheduling.k8s.io", "priorityclasses", "priorityclasses"),
-        "",
-        |class| {
-            let is_own = tree::text(class, &["metadata", "name"]).starts_with("system-");
-            (!is_own).then(|| Cow::Owned(json!([class.get("value"), class.get("globalDefault"), class.get("preemptionPolicy")])))
-        },
-        "PriorityClasses are not resolved by this server: Pods that name one, or none, get no spec.priority from it",
-    ),
-    row(
-        ("", "pods", "pods"),
-        "\"priorityClassName\"",
-        |pod| own(pod, &["spec", "priorityClassName"]).filter(|_| tree::at(pod, &["spec", "priority"]).is_none()),
-        "spec.priorityClassName is not resolved by this server: the Pod is stored without spec.priority",
-    ),
-    row(
-        ("node.k8s.io", "runtimeclasses", "runtimeclasses"),
-        "",
-        |class| members(class, &[&["overhead"], &["scheduling"]]),
-        "overhead and scheduling of a RuntimeClass are not added to Pods by this server",
-    ),
-    row(
-        ("storage.k8s.io", "storageclasses", "storageclasses"),
-        "is-default-class",
-        |class| annotated(class, &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]),
-        "the default StorageClass is not set in PersistentVolumeClaims by this server: they must name their class",
-    ),
-    row(
-        ("networking.k8s.io", "ingressclasses", "ingressclasses"),
-        "is-default-class",
-        |class| annotated(class, &["ingressclass.kubernetes.io/is-default-class"]),
-        "the default IngressClass is not set in Ingresses by this server: they must name their class",
-    ),
-    row(
-        ("", "serviceaccounts", "serviceaccounts"),
-        "",
-        |account| members(account, &[&["imagePullSecrets"], &["metadata", "annotations", "kubernetes.io/enforce-mountable-secrets"]]),
-        "image pull secrets and mountable secrets of a ServiceAccount are not applied to Pods by this server: Pods must name their secrets",
-    ),
     row(
         ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
         "\"service\"",
@@ -124,15 +55,7 @@ pub static UNAPPLIED: [Unapplied; 20] = [
         },
         "load balancers are not provisioned by this server: status.loadBalancer stays empty until a controller of yours fills it",
     ),
-    row(
-        ("apiextensions.k8s.io", "customresourcedefinitions", "apiextensions.k8s.io/customresourcedefinitions"),
-        "\"x-kubernetes-validations\"",
-        |object| definition::has_rules(object).then_some(Cow::Owned(Value::Bool(true))),
-        definition::RULES,
-    ),
 ];
-
-const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
 /// The value at a path, unless it is empty.
 fn own<'v>(object: &'v Value, path: &[&str]) -> Option<Cow<'v, Value>> {
@@ -149,55 +72,13 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The values at these paths, unless all are empty.
-fn members<'v>(object: &'v Value, paths: &[&[&str]]) -> Option<Cow<'v, Value>> {
-    let found: Vec<Value> = paths.iter().filter_map(|path| own(object, path)).map(Cow::into_owned).collect();
-    (!found.is_empty()).then(|| Cow::Owned(found.into()))
-}
-
-fn webhooks(configuration: &Value) -> Option<Cow<'_, Value>> {
-    own(configuration, &["webhooks"])
-}
-
-fn spec(policy: &Value) -> Option<Cow<'_, Value>> {
-    own(policy, &["spec"])
-}
-
-/// The labels that ask for a level above `privileged`.
-fn pod_security(namespace: &Value) -> Option<Cow<'_, Value>> {
-    let labels = tree::at(namespace, &["metadata", "labels"]).and_then(Value::as_object);
-    let asks =
-        |mode: &&str| labels.and_then(|labels| labels.get(&format!("{POD_SECURITY}{mode}"))).is_some_and(|level| level != "privileged");
-    if !["enforce", "audit", "warn"].iter().any(asks) {
-        return None;
-    }
-    let found: Map<String, Value> = labels
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| name.starts_with(POD_SECURITY))
-        .map(|(name, level)| (name.clone(), level.clone()))
-        .collect();
-    Some(Cow::Owned(found.into()))
-}
-
 /// The spec of a flow schema or a priority level that is no default: a server keeps its own ones, with this annotation.
 fn own_flow(object: &Value) -> Option<Cow<'_, Value>> {
     let is_kept = tree::text(object, &["metadata", "annotations", "apf.kubernetes.io/autoupdate-spec"]) == "true";
     own(object, &["spec"]).filter(|_| !is_kept)
 }
 
-fn annotated<'v>(object: &'v Value, names: &[&str]) -> Option<Cow<'v, Value>> {
-    let says = |name: &&str| tree::text(object, &["metadata", "annotations", name]) == "true";
-    names.iter().any(says).then_some(Cow::Owned(Value::Bool(true)))
-}
-
 impl Unapplied {
-    /// The row of definitions with rules.
-    #[must_use]
-    pub fn definitions() -> &'static Self {
-        &UNAPPLIED[UNAPPLIED.len() - 1]
-    }
-
     /// Whether something in this object is not applied.
     #[must_use]
     pub fn is_in(&self, object: &Value) -> bool {
@@ -233,7 +114,7 @@ impl Writer {
         let Some(nth) = UNAPPLIED.iter().position(|known| std::ptr::eq(known, row)) else { return };
         let bit = 1 << nth;
         if self.unapplied.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-            log_at_its_own_place!(nth, row, name; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
+            log_at_its_own_place!(nth, row, name; 0 1 2 3 4 5);
         }
     }
 
@@ -249,6 +130,8 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn told(id: &str, old: Option<&Value>, new: &Value) -> bool {
@@ -257,59 +140,37 @@ mod tests {
 
     #[test]
     fn each_row_is_of_a_built_in_and_has_its_bit() {
-        assert_eq!(UNAPPLIED.len(), 20, "each has its place in `log_unapplied`");
+        assert_eq!(UNAPPLIED.len(), 4, "each has its place in `log_unapplied`");
         for row in &UNAPPLIED {
             let resource = registry::test_resource(row.group, row.resource);
             assert_eq!(&*resource.served.storage.id, row.storage, "{}", row.resource);
             assert!(row.sentence.contains(" by this server"), "tests know our own warnings by these words: {}", row.sentence);
         }
-        assert_eq!(Unapplied::definitions().resource, "customresourcedefinitions");
     }
 
     #[test]
     fn what_is_not_applied_is_told_when_it_is_new_or_another() {
-        let quota = |hard: Value, label: &str| json!({"metadata": {"labels": {"l": label}}, "spec": {"hard": hard}});
-        let one = quota(json!({"pods": "1"}), "a");
-        assert!(told("resourcequotas", None, &one));
-        assert!(!told("resourcequotas", None, &quota(json!({}), "a")), "it limits nothing");
-        assert!(!told("resourcequotas", Some(&one), &quota(json!({"pods": "1"}), "b")), "its writer knows");
-        assert!(told("resourcequotas", Some(&one), &quota(json!({"pods": "2"}), "a")));
-        assert_eq!(warnings("resourcequotas", Part::Status, None, &one), None);
+        const ID: &str = "prioritylevelconfigurations";
+        let level = |spec: Value, label: &str| json!({"metadata": {"labels": {"l": label}}, "spec": spec});
+        let one = level(json!({"type": "Exempt"}), "a");
+        assert!(told(ID, None, &one));
+        assert!(!told(ID, None, &level(json!({}), "a")), "it says nothing");
+        assert!(!told(ID, Some(&one), &level(json!({"type": "Exempt"}), "b")), "its writer knows");
+        assert!(told(ID, Some(&one), &level(json!({"type": "Limited"}), "a")));
+        assert_eq!(warnings(ID, Part::Status, None, &one), None);
     }
 
     #[test]
     fn each_kind_has_its_condition() {
         let annotated =
             |name: &str, value: &str| json!({"metadata": {"name": "x", "annotations": {name: value}}, "spec": {"a": 1}, "value": 1});
-        let labelled = |name: &str, value: &str| json!({"metadata": {"labels": {format!("pod-security.kubernetes.io/{name}"): value}}});
         for (id, object, want) in [
-            ("validatingwebhookconfigurations", json!({"webhooks": [{}]}), true),
+            ("validatingwebhookconfigurations", json!({"webhooks": [{}]}), false),
             ("mutatingwebhookconfigurations", json!({"webhooks": []}), false),
-            ("validatingadmissionpolicybindings", json!({"spec": {"policyName": "p"}}), true),
-            ("mutatingadmissionpolicies", json!({"spec": {"mutations": []}}), true),
-            ("limitranges", json!({"spec": {"limits": [{"type": "Pod"}]}}), true),
-            ("limitranges", json!({"spec": {"limits": []}}), false),
-            ("namespaces", labelled("enforce", "restricted"), true),
-            ("namespaces", labelled("warn", "baseline"), true),
-            ("namespaces", labelled("enforce", "privileged"), false),
-            ("namespaces", labelled("enforce-version", "latest"), false),
+            ("mutatingadmissionpolicybindings", json!({"spec": {"policyName": "p"}}), false),
             ("flowschemas", annotated("apf.kubernetes.io/autoupdate-spec", "true"), false),
             ("flowschemas", annotated("apf.kubernetes.io/autoupdate-spec", "false"), true),
             ("prioritylevelconfigurations", annotated("a", "b"), true),
-            ("priorityclasses", json!({"metadata": {"name": "system-node-critical"}, "value": 1}), false),
-            ("priorityclasses", json!({"metadata": {"name": "high"}, "value": 1}), true),
-            ("pods", json!({"spec": {"priorityClassName": "high"}}), true),
-            ("pods", json!({"spec": {"priorityClassName": "high", "priority": 5}}), false),
-            ("pods", json!({"spec": {"priority": 5}}), false),
-            ("runtimeclasses", json!({"handler": "h"}), false),
-            ("runtimeclasses", json!({"handler": "h", "overhead": {"podFixed": {"cpu": "1"}}}), true),
-            ("runtimeclasses", json!({"handler": "h", "scheduling": {"nodeSelector": {"a": "b"}}}), true),
-            ("storageclasses", annotated("storageclass.kubernetes.io/is-default-class", "true"), true),
-            ("storageclasses", annotated("storageclass.kubernetes.io/is-default-class", "false"), false),
-            ("ingressclasses", annotated("ingressclass.kubernetes.io/is-default-class", "true"), true),
-            ("serviceaccounts", json!({"imagePullSecrets": [{"name": "s"}]}), true),
-            ("serviceaccounts", annotated("kubernetes.io/enforce-mountable-secrets", "true"), true),
-            ("serviceaccounts", annotated("kubernetes.io/enforce-mountable-secrets", "false"), false),
             ("apiregistration.k8s.io/apiservices", json!({"spec": {"group": "g", "service": {"name": "s"}}}), true),
             ("apiregistration.k8s.io/apiservices", json!({"spec": {"group": "g"}}), false),
             ("services/specs", json!({"spec": {"type": "LoadBalancer"}}), true),

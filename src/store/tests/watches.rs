@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-async fn hear(stream: &mut WatchStream) -> WatchResponse {
+pub(super) async fn hear(stream: &mut WatchStream) -> WatchResponse {
     timeout(PATIENCE, stream.message()).await.expect("something comes").expect("no error").expect("open")
 }
 

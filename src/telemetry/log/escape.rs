@@ -1,4 +1,5 @@
-//! One line of the text format is one line: what came from outside (a name, a message, an error of another server) cannot begin another one, nor move the cursor.
+//! One line of the text format is one line: what came from outside (a name, a message, an error of another server) cannot begin another one, nor move the
+//! cursor.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The host's namespaces: a reflector keeps the name of each, and whether it is being deleted. One that it does not know is asked about at once, for it may have been made a moment ago:
-//! once for all who wait, and with a share for each who asks.
+//! The host's namespaces: a reflector keeps the name of each, and whether it is being deleted. One that it does not know is asked about at once, for it may
+//! have been made a moment ago: once for all who wait, and with a share for each who asks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ const PAGE: usize = 500;
 const WATCH_SECONDS: u64 = 300;
 /// How much longer a silent one is waited for: then the connection is dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// One list or lookup may take so long, and one page or event may be so large: 500 namespaces whose annotations are as long as they may be need 125 MiB, which nobody has.
+/// One list or lookup may take so long, and one page or event may be so large: 500 namespaces whose annotations are as long as they may be need 125 MiB, which
+/// nobody has.
 const LIMITS: Limits = Limits { timeout: Duration::from_secs(10), answer_bytes_max: 32 << 20, concurrent_max: CONNECTIONS_MAX };
 /// Unknown namespaces that are asked about at once, and those of them that one user asks about: who makes names up leaves room for others.
 const QUESTIONS_MAX: usize = 32;

@@ -320,8 +320,8 @@ if (fed) {
   await page.goto(`${fed}/watchcache/#cluster`, { waitUntil: "domcontentloaded" });
   check("cluster comes", await until(async () => (await page.$('dd[data-fact="State"]')) !== null && (await fact("State")) === "answers"));
   check("cluster: its link is there", await until(async () => (await page.$eval('nav a[href="#cluster"]', (link) => link.parentNode.hidden)) === false));
-  const told = (await json(`${behind}/cluster`)).upstream.handedOn.find((one) => one.reason === "write");
-  check("cluster: a write was handed on", await until(async () => ((cells) => (number(cells?.requests ?? "") === told.count && cells.answers === `201: ${told.count}`) || cells)(await row("write"))));
+  const told = (await json(`${behind}/cluster`)).upstream.forwarded.find((one) => one.reason === "write");
+  check("cluster: a write was forwarded", await until(async () => ((cells) => (number(cells?.requests ?? "") === told.count && cells.answers === `201: ${told.count}`) || cells)(await row("write"))));
   check("cluster: where objects come from", (await fact("Objects come from")) === "upstream");
   const done = new AbortController();
   const busy = (async () => {

@@ -4,11 +4,14 @@
 mod client;
 mod make;
 mod place;
+mod refusals;
 mod repair;
 mod resource;
 mod run;
 mod same;
+mod table;
 mod types;
+mod wrong;
 
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Instant};
 
@@ -56,6 +59,12 @@ struct Args {
     /// Shows the request of each difference
     #[arg(long)]
     requests: bool,
+    /// Compares what is refused instead: right objects made wrong, sent as dry runs
+    #[arg(long)]
+    refusals: bool,
+    /// Differences of refusals that are shown of each resource
+    #[arg(long, default_value_t = 20)]
+    shown: usize,
     /// Differences that are known, `RESOURCE PATH` a line, `#` begins a remark; only others make the program fail
     #[arg(long)]
     known: Option<PathBuf>,
@@ -78,23 +87,17 @@ async fn compared(args: Args) -> Result<ExitCode> {
     for server in [&ours, &theirs] {
         prepare(&mut server.connection()).await?;
     }
-    let mut resources = discover(&mut ours.connection(), &mut theirs.connection()).await?;
+    let mut resources = discover(&mut ours.connection(), &mut theirs.connection(), args.refusals).await?;
     let wanted = |resource: &Resource| args.resources.is_empty() || args.resources.iter().any(|part| resource.name.contains(part.as_str()));
     resources.retain(wanted);
     ensure!(!resources.is_empty(), "no resource of that name is served by both");
-    let lane = |lane: usize| {
-        let (ours, theirs, types, resources) = (&ours, &theirs, &types, &resources);
-        async move {
-            let mut reports = Vec::new();
-            for resource in resources.iter().skip(lane).step_by(LANES) {
-                reports.push((resource, run::run(ours, theirs, resource, types, args.seed, args.objects).await));
-            }
-            reports
-        }
-    };
+    if args.refusals {
+        return refused(&args, &resources, |resource| refusals::run(&ours, &theirs, resource, &types, args.seed, args.objects)).await;
+    }
+    let reports = in_lanes(&resources, |resource| run::run(&ours, &theirs, resource, &types, args.seed, args.objects)).await;
     let mut out = std::io::stdout().lock();
     let (mut sum, mut unknown, mut failed) = (Report::default(), 0, 0);
-    for (resource, report) in join_all((0..LANES).map(lane)).await.into_iter().flatten() {
+    for (resource, report) in reports {
         match report {
             Ok(report) => {
                 unknown += told(&mut out, resource, &report, &known, args.requests)?;
@@ -124,6 +127,56 @@ async fn compared(args: Args) -> Result<ExitCode> {
         began.elapsed().as_secs()
     )?;
     Ok(if unknown + failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints what both refuse of wrong objects; fails when a resource that is validated falls below what it must reach.
+async fn refused<'r, F: Future<Output = Result<refusals::Report>>>(
+    args: &Args,
+    resources: &'r [Resource],
+    one: impl Fn(&'r Resource) -> F,
+) -> Result<ExitCode> {
+    let began = Instant::now();
+    let validated = table::Validated::parse(include_str!("../validated.txt"))?;
+    let mut out = std::io::stdout().lock();
+    let (mut reports, mut failed) = (Vec::new(), 0);
+    for (resource, report) in in_lanes(resources, one).await {
+        match report {
+            Ok(report) => {
+                table::differences(&mut out, resource, &report, args.shown)?;
+                reports.push((resource, report));
+            }
+            Err(error) => {
+                failed += 1;
+                writeln!(out, "{}: {error:#}", resource.name)?;
+            }
+        }
+    }
+    reports.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+    let below = table::table(&mut out, &reports, &validated)?;
+    writeln!(
+        out,
+        "seed {}: {} resources, {below} below what they must reach, {failed} failed; {} s",
+        args.seed,
+        reports.len(),
+        began.elapsed().as_secs()
+    )?;
+    Ok(if below + failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Does something for all resources, several at once.
+async fn in_lanes<'r, T, F: Future<Output = Result<T>>>(
+    resources: &'r [Resource],
+    one: impl Fn(&'r Resource) -> F,
+) -> Vec<(&'r Resource, Result<T>)> {
+    let one = &one;
+    let lane = |lane: usize| async move {
+        let mut reports = Vec::new();
+        for resource in resources.iter().skip(lane).step_by(LANES) {
+            reports.push((resource, one(resource).await));
+        }
+        reports
+    };
+    join_all((0..LANES).map(lane)).await.into_iter().flatten().collect()
 }
 
 /// Makes the namespace.

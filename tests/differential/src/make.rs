@@ -84,6 +84,20 @@ impl<'t> Maker<'t> {
 
     /// Changes one field somewhere below one of these members of the object; the place that was changed.
     pub(crate) fn change(&mut self, object: &mut Value, kind: &str, members: &[&str]) -> Option<Path> {
+        let (path, field, holder) = self.candidate(object, kind, members, false)?;
+        let holds = path.get(object).is_some();
+        if holds && self.rng.random_ratio(1, 5) {
+            path.remove(object);
+        } else {
+            let value = self.value(&field.shape, &holder, &field.name, path.0.len().min(DEPTH_MAX) / 2);
+            path.set(object, value);
+        }
+        Some(path)
+    }
+
+    /// A field that was tried least, below one of these members: where it is, there or not, and the type that holds it. `prefer_there`: half of the
+    /// fields that are looked at are there.
+    pub(crate) fn candidate(&mut self, object: &Value, kind: &str, members: &[&str], prefer_there: bool) -> Option<(Path, Field, String)> {
         let mut spots = Vec::new();
         collect(self.types, object, kind, &mut Path::default(), &mut spots);
         let within = |path: &Path| match path.0.first() {
@@ -95,25 +109,29 @@ impl<'t> Maker<'t> {
         let mut best: Option<(u32, Path, Field, String)> = None;
         for _ in 0..CANDIDATES {
             let Some((path, holder)) = spots.choose(&mut self.rng) else { break };
-            let fields: Vec<&Field> =
-                self.types.fields(holder).iter().filter(|field| may_set(path, holder, &field.name, members)).collect();
+            let there = |field: &Field| path.get(object).is_some_and(|spot| spot.get(&field.name).is_some());
+            let only_there = prefer_there && self.rng.random_ratio(1, 2);
+            let may = |field: &&Field| may_set(path, holder, &field.name, members) && (!only_there || there(field));
+            let fields: Vec<&Field> = self.types.fields(holder).iter().filter(may).collect();
             let Some(field) = fields.choose(&mut self.rng) else { continue };
-            let tried = self.tried.get(&(holder.clone(), field.name.clone())).copied().unwrap_or(0);
+            let tried = self.tried(holder, &field.name);
             if best.as_ref().is_none_or(|(least, ..)| tried < *least) {
                 best = Some((tried, path.clone(), (*field).clone(), holder.clone()));
             }
         }
-        let (tried, mut path, field, holder) = best?;
-        self.tried.insert((holder.clone(), field.name.clone()), tried + 1);
-        let holds = path.get(object).and_then(|spot| spot.get(&field.name)).is_some();
+        let (_, mut path, field, holder) = best?;
+        self.try_again(&holder, &field.name);
         path.0.push(Step::Member(field.name.clone()));
-        if holds && self.rng.random_ratio(1, 5) {
-            path.remove(object);
-        } else {
-            let value = self.value(&field.shape, &holder, &field.name, path.0.len().min(DEPTH_MAX) / 2);
-            path.set(object, value);
-        }
-        Some(path)
+        Some((path, field, holder))
+    }
+
+    /// How often a field was changed.
+    pub(crate) fn tried(&self, holder: &str, field: &str) -> u32 {
+        self.tried.get(&(holder.to_owned(), field.to_owned())).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn try_again(&mut self, holder: &str, field: &str) {
+        *self.tried.entry((holder.to_owned(), field.to_owned())).or_default() += 1;
     }
 
     /// The fields that the object has, by type and name.
@@ -180,7 +198,7 @@ impl<'t> Maker<'t> {
         Value::Object(members)
     }
 
-    fn text(&mut self, holder: &str, field: &str) -> String {
+    pub(crate) fn text(&mut self, holder: &str, field: &str) -> String {
         if let Some(supported) = self.supported.get(&(holder.to_owned(), field.to_owned())).cloned()
             && self.rng.random_ratio(9, 10)
         {
@@ -207,7 +225,7 @@ impl<'t> Maker<'t> {
 }
 
 /// Whether a field of the struct at `path` is changed: of the object itself only the members that were asked for, of its metadata only a few.
-fn may_set(path: &Path, holder: &str, field: &str, members: &[&str]) -> bool {
+pub(crate) fn may_set(path: &Path, holder: &str, field: &str, members: &[&str]) -> bool {
     match path.0.as_slice() {
         [] => members.contains(&field) && field != "metadata",
         [Step::Member(name)] if name == "metadata" && holder == OBJECT_META => OWN_METADATA.contains(&field),
@@ -216,7 +234,7 @@ fn may_set(path: &Path, holder: &str, field: &str, members: &[&str]) -> bool {
 }
 
 /// Every struct of the tree, with its type.
-fn collect(types: &Types, value: &Value, name: &str, path: &mut Path, spots: &mut Vec<(Path, String)>) {
+pub(crate) fn collect(types: &Types, value: &Value, name: &str, path: &mut Path, spots: &mut Vec<(Path, String)>) {
     let Value::Object(members) = value else { return };
     spots.push((path.clone(), name.to_owned()));
     for (member, value) in members {

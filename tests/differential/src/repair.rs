@@ -8,7 +8,8 @@ use crate::{
     place::{Path, Step},
 };
 
-/// Repairs an object by the causes of a Status; `base` is one that was accepted, `attempt` counts from 0: later ones go further up. False when nothing is named.
+/// Repairs an object by the causes of a Status; `base` is one that was accepted, `attempt` counts from 0: later ones go further up. False when nothing is
+/// named.
 pub(crate) fn repair(maker: &mut Maker<'_>, object: &mut Value, base: &Value, kind: &str, status: &str, attempt: usize) -> bool {
     let status: Value = serde_json::from_str(status).unwrap_or(Value::Null);
     let Some(Value::Array(causes)) = status.pointer("/details/causes").cloned() else { return false };

@@ -10,8 +10,9 @@ use crate::client::Connection;
 /// The namespace that objects are written to.
 pub(crate) const NAMESPACE: &str = "differential";
 
-/// Accepted objects recorded from kube-apiserver, and those that are not among them.
-const SEEDS: [&str; 2] = [include_str!("../../data/defaults/created.jsonl"), include_str!("../seeds.jsonl")];
+/// Accepted objects recorded from kube-apiserver, those that are not among them, and what is asked and not stored.
+const SEEDS: [&str; 3] =
+    [include_str!("../../data/defaults/created.jsonl"), include_str!("../seeds.jsonl"), include_str!("../reviews.jsonl")];
 
 /// One resource.
 #[derive(Clone, Debug)]
@@ -24,12 +25,17 @@ pub(crate) struct Resource {
     pub(crate) collection: String,
     namespaced: bool,
     pub(crate) has_status: bool,
+    /// Objects can be read and replaced; reviews cannot.
+    pub(crate) is_stored: bool,
     pub(crate) seeds: Vec<Value>,
 }
 
 impl Resource {
-    /// Names the object: the n-th of this run.
+    /// Names the object: the n-th of this run. What is not stored has no name.
     pub(crate) fn name(&self, object: &mut Value, run: u64, n: usize) -> String {
+        if !self.is_stored {
+            return String::new();
+        }
         let run = run % 1000;
         let name = match self.kind.as_str() {
             "IPAddress" => format!("10.{}.{}.{}", 100 + run % 100, n / 250, n % 250 + 1),
@@ -56,8 +62,8 @@ impl Resource {
     }
 }
 
-/// Every resource that both servers let create, read and replace.
-pub(crate) async fn discover(ours: &mut Connection, theirs: &mut Connection) -> Result<Vec<Resource>> {
+/// Every resource that both servers let create, read and replace; and `with_reviews` those that they only let create.
+pub(crate) async fn discover(ours: &mut Connection, theirs: &mut Connection, with_reviews: bool) -> Result<Vec<Resource>> {
     let known = names(ours).await?;
     let mut seeds: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in SEEDS.iter().flat_map(|text| text.lines()) {
@@ -71,10 +77,11 @@ pub(crate) async fn discover(ours: &mut Connection, theirs: &mut Connection) -> 
         let root = if group_version.contains('/') { format!("/apis/{group_version}") } else { format!("/api/{group_version}") };
         let entries = list["resources"].as_array().cloned().unwrap_or_default();
         let may = |entry: &Value, verb: &str| entry["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|it| it == verb));
-        for entry in entries.iter().filter(|entry| ["create", "get", "update"].iter().all(|verb| may(entry, verb))) {
+        for entry in entries.iter().filter(|entry| may(entry, "create")) {
+            let is_stored = ["get", "update"].iter().all(|verb| may(entry, verb));
             let resource = entry["name"].as_str().unwrap_or("");
             let name = format!("{group_version}/{resource}");
-            if resource.contains('/') || !known.contains(&name) {
+            if resource.contains('/') || !known.contains(&name) || !(is_stored || with_reviews) {
                 continue;
             }
             let namespaced = entry["namespaced"] == true;
@@ -82,7 +89,16 @@ pub(crate) async fn discover(ours: &mut Connection, theirs: &mut Connection) -> 
             let has_status = entries.iter().any(|other| other["name"] == format!("{resource}/status") && may(other, "update"));
             let seeds = seeds.get(&format!("{root}/{resource}")).cloned().unwrap_or_default();
             let kind = entry["kind"].as_str().unwrap_or("").to_owned();
-            resources.push(Resource { name, kind, api_version: group_version.clone(), collection, namespaced, has_status, seeds });
+            resources.push(Resource {
+                name,
+                kind,
+                api_version: group_version.clone(),
+                collection,
+                namespaced,
+                has_status,
+                is_stored,
+                seeds,
+            });
         }
     }
     Ok(resources)

@@ -24,9 +24,9 @@ const REPAIRS_MAX: usize = 4;
 const CHANGES_MAX: usize = 6;
 
 /// What the server sets in metadata and a PUT need not have.
-const SERVER_SET: [&str; 4] = ["uid", "resourceVersion", "creationTimestamp", "managedFields"];
+pub(crate) const SERVER_SET: [&str; 4] = ["uid", "resourceVersion", "creationTimestamp", "managedFields"];
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// A group of equal differences.
@@ -111,7 +111,8 @@ struct Pair<'a, 't> {
     type_name: String,
     maker: Maker<'t>,
     report: Report,
-    /// Somebody has sent an empty list of the object: kube-apiserver manages it apart from none until it has stored it as none (docs/conformance.md, `empties`).
+    /// Somebody has sent an empty list of the object: kube-apiserver manages it apart from none until it has stored it as none (docs/conformance.md,
+    /// `empties`).
     had_empties: bool,
 }
 
@@ -328,7 +329,7 @@ impl Pair<'_, '_> {
 }
 
 /// The object as the body of a PUT on the revision of another.
-fn with_revision(wanted: &Value, of: &Value) -> String {
+pub(crate) fn with_revision(wanted: &Value, of: &Value) -> String {
     let mut body = wanted.clone();
     body["metadata"]["resourceVersion"] = of["metadata"]["resourceVersion"].clone();
     body.to_string()

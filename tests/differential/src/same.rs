@@ -4,7 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// Members that are left out of both answers: the kind (empty: every kind), the path (`*` is one step, `**` at the beginning any), and why. This is the only place.
+/// Members that are left out of both answers: the kind (empty: every kind), the path (`*` is one step, `**` at the beginning any), and why. This is the only
+/// place.
 pub(crate) const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("", "**/managedFields", "compared by themselves: their times and their order are of one server"),
     ("", "metadata/resourceVersion", "of one server"),
@@ -50,7 +51,8 @@ pub(crate) fn plain(text: &str, kind: &str) -> String {
     if own.is_empty() { out } else { out.replace(&own, "$uid") }
 }
 
-/// Who manages which fields of an object, an entry a manager and what it did, each without its time, sorted; fields that are left out of objects are left out here too.
+/// Who manages which fields of an object, an entry a manager and what it did, each without its time, sorted; fields that are left out of objects are left out
+/// here too.
 pub(crate) fn managers(text: &str, kind: &str) -> String {
     let object: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     let own = uid(&object).to_owned();

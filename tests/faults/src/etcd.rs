@@ -17,7 +17,7 @@ use tonic::transport::Endpoint;
 use crate::{
     object::Resource,
     options::Ports,
-    process::Process,
+    process::{Cost, Process},
     proxy::{Gate, Proxy},
 };
 
@@ -94,6 +94,11 @@ impl Etcd {
     /// Flags for the next start, besides the usual ones.
     pub(crate) fn set_flags(&mut self, extra: &[&str]) {
         self.extra = extra.iter().map(|s| (*s).to_owned()).collect();
+    }
+
+    /// What it costs.
+    pub(crate) fn cost(&self) -> Result<Cost> {
+        self.process.as_ref().context("etcd is running")?.cost()
     }
 
     /// SIGKILL.

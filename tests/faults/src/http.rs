@@ -1,4 +1,5 @@
-//! Connections to the server under test, and HTTP/1.1 over them: bodies as lines, or as frames with their length before them. Knows nothing of Kubernetes but the path it is given.
+//! Connections to the server under test, and HTTP/1.1 over them: bodies as lines, or as frames with their length before them. Knows nothing of Kubernetes but
+//! the path it is given.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -42,7 +43,7 @@ pub(crate) type Io = Box<dyn Connection>;
 pub(crate) enum Protocol {
     /// HTTP/1.1
     Http1,
-    /// HTTP/2: by ALPN, or known beforehand on a plain listener.
+    /// HTTP/2: by ALPN, or known beforeforward a plain listener.
     Http2,
 }
 

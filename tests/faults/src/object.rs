@@ -1,5 +1,5 @@
-//! What is written and watched: ConfigMaps as kube-apiserver stores them, custom resources that have what these have, or objects that kube-apiservers write themselves, and the filters that watchers ask for.
-//! Knows no socket.
+//! What is written and watched: ConfigMaps as kube-apiserver stores them, custom resources that have what these have, or objects that kube-apiservers write
+//! themselves, and the filters that watchers ask for. Knows no socket.
 
 use std::fmt::Write as _;
 
@@ -138,7 +138,8 @@ impl Draft {
             "annotations": {SEQ: self.seq.to_string(), PAYLOAD: self.payload()}})
     }
 
-    /// The stored form: the members of a ConfigMap in Go's order, those of a custom resource by the alphabet; one newline at the end. Of others the form in which they are created.
+    /// The stored form: the members of a ConfigMap in Go's order, those of a custom resource by the alphabet; one newline at the end. Of others the form in
+    /// which they are created.
     #[must_use]
     pub(crate) fn stored(&self, resource: Resource) -> Vec<u8> {
         let uid = format!("{:08x}-0000-4000-8000-{:012x}", self.id() >> 32, self.id() & 0xffff_ffff_ffff);

@@ -113,7 +113,8 @@ pub(crate) struct Options {
 pub(crate) enum Subject {
     /// This project's server: plain HTTP, warm start.
     Watchcache,
-    /// The same fed by a kube-apiserver (--kube-apiserver) on the etcd, over TLS with a token. What is broken between server and etcd is broken between those two.
+    /// The same fed by a kube-apiserver (--kube-apiserver) on the etcd, over TLS with a token. What is broken between server and etcd is broken between those
+    /// two.
     WatchcacheUpstream,
     /// The peer: TLS and a token, no warm start.
     KubeApiserver,
@@ -176,6 +177,8 @@ pub(crate) enum Scenario {
     Slow,
     /// Huge headers, half requests, idle connections.
     Hostile,
+    /// Clients of `watchcache store` that ask for more than they may have, and do not read it.
+    StoreAsked,
     /// The cluster behind a read replica is upgraded to the next minor and rolled back, with two API servers and with one; not in `all`.
     Upgraded,
     /// Every attack below, in this order; not in `all`.
@@ -223,7 +226,7 @@ impl Scenario {
     ];
 
     /// What `crowds` runs, and `all` then.
-    pub(crate) const CROWDS: [Self; 3] = [Self::Load, Self::Slow, Self::Hostile];
+    pub(crate) const CROWDS: [Self; 4] = [Self::Load, Self::Slow, Self::Hostile, Self::StoreAsked];
 
     /// As typed on the command line.
     #[must_use]
@@ -253,6 +256,7 @@ impl Scenario {
             Self::Load => "load",
             Self::Slow => "slow",
             Self::Hostile => "hostile",
+            Self::StoreAsked => "store-asked",
             Self::Attacks => "attacks",
             Self::Soak => "soak",
             Self::Attack(attack) => attack.name(),

@@ -361,9 +361,14 @@ fn store_ports(ports: &Ports, store: &Patient) -> Vec<u16> {
     (0..members).map(|i| ports.etcd(i)).collect()
 }
 
+/// Returns the namespaces of all that writers of the harness make.
+pub(crate) fn namespaces() -> impl Iterator<Item = String> {
+    (0..NAMESPACES).map(|i| format!("faults-{i}"))
+}
+
 fn everyday(options: &Options) -> Workload {
     Workload {
-        namespaces: (0..NAMESPACES).map(|i| format!("faults-{i}")).collect(),
+        namespaces: namespaces().collect(),
         names: NAMES,
         writers: 8,
         rate: options.writes_per_second,

@@ -90,7 +90,7 @@ impl Server {
                 own.into_iter().chain(peer_args(dir).await?).collect()
             }
         };
-        // What is handed on goes with the client's token, so the clients of one that is fed must bring theirs.
+        // What is forwarded goes with the client's token, so the clients of one that is fed must bring theirs.
         let two_listeners = (wishes.secure && ours) || is_fed;
         if two_listeners {
             args.extend(secure_args(secure, dir, !is_fed).await?);

@@ -6,31 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Failure, Outcome, apply::SIGNING_REQUEST, asked, secure::start};
-use crate::{
-    client::Client,
-    live::{free_address, peers::Site},
-};
+use super::{Failure, Outcome, apply::SIGNING_REQUEST, asked, secure::start, wait::until_status};
+use crate::live::{free_address, peers::Site};
 
 /// How long a role may take to be known.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-/// Waits until an answer has this status; its body.
-async fn until(client: &Client, target: &str, status: u16) -> Result<Value, Failure> {
-    let there = async {
-        loop {
-            let answer = client.whole("GET", target, &[], b"").await?;
-            if answer.status == status {
-                return Ok::<_, Failure>(serde_json::from_slice(&answer.body)?);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(PATIENCE, there).await.map_err(|_| format!("{target} never was {status}"))?
-}
 
 fn binding(name: &str, role: &str) -> Value {
     json!({
@@ -47,8 +30,8 @@ async fn roles_give_and_take() -> Outcome {
     let server = start(dir.path(), &site, listener, &[]).await?;
     let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
     // The first roles are there when everyone may ask who he is.
-    until(&jane, "/apis", 200).await?;
-    let refused = until(&jane, PODS, 403).await?;
+    until_status(&jane, "/apis", 200).await?;
+    let refused: Value = serde_json::from_slice(&until_status(&jane, PODS, 403).await?)?;
     let text = r#"pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default""#;
     assert_eq!((&refused["message"], &refused["details"]), (&json!(text), &json!({"kind": "pods"})));
     let review = json!({"spec": {"resourceAttributes": {"namespace": "default", "verb": "watch", "resource": "pods"}}});
@@ -58,8 +41,8 @@ async fn roles_give_and_take() -> Outcome {
         json!({"metadata": {"name": "pods"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]});
     asked(&admin, ("POST", &format!("{RBAC}/clusterroles")), Some(&role), 201).await?;
     asked(&admin, ("POST", &format!("{RBAC}/namespaces/default/rolebindings")), Some(&binding("jane-pods", "pods")), 201).await?;
-    until(&jane, PODS, 200).await?;
-    until(&jane, "/api/v1/namespaces/default/secrets", 403).await?;
+    until_status(&jane, PODS, 200).await?;
+    until_status(&jane, "/api/v1/namespaces/default/secrets", 403).await?;
     let mut watch = jane.watch(&format!("{PODS}?watch=1")).await?.map_err(|answer| format!("no watch: {}", answer.status))?;
     let mut others = admin.watch(&format!("{PODS}?watch=1")).await?.map_err(|answer| format!("no watch: {}", answer.status))?;
     asked(&admin, ("DELETE", &format!("{RBAC}/namespaces/default/rolebindings/jane-pods")), None, 200).await?;
@@ -87,7 +70,7 @@ async fn nobody_gives_what_he_has_not() -> Outcome {
     asked(&admin, ("POST", &format!("{RBAC}/clusterroles")), Some(&role), 201).await?;
     asked(&admin, ("POST", &format!("{RBAC}/namespaces/default/rolebindings")), Some(&binding("jane-writes", "writer")), 201).await?;
     let roles = format!("{RBAC}/namespaces/default/roles");
-    until(&jane, &roles, 200).await?;
+    until_status(&jane, &roles, 200).await?;
     let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
     let refused = asked(&jane, ("POST", &roles), Some(&role), 403).await?;
     let text = "roles.rbac.authorization.k8s.io \"r\" is forbidden: user \"jane\" (groups=[\"dev\" \"ops\" \"system:authenticated\"]) is attempting to grant \
@@ -126,7 +109,7 @@ async fn rights_outlive_a_restart() -> Outcome {
                 asked(&admin, ("POST", "/api/v1/namespaces/default/configmaps"), Some(&map), 201).await?;
             }
         }
-        until(&jane, PODS, 200).await.map_err(|why| format!("start {nth}: {why}"))?;
+        until_status(&jane, PODS, 200).await.map_err(|why| format!("start {nth}: {why}"))?;
         server.kill()?;
     }
     Ok(())
@@ -152,7 +135,7 @@ async fn nothing_is_written_through_paths_of_watches() -> Outcome {
     let maps = "/api/v1/namespaces/default/configmaps";
     asked(&admin, ("POST", maps), Some(&json!({"metadata": {"name": "m"}, "data": {"a": "b"}})), 201).await?;
     asked(&admin, ("POST", "/api/v1/namespaces/default/serviceaccounts"), Some(&json!({"metadata": {"name": "robot"}})), 201).await?;
-    until(&jane, "/apis", 200).await?;
+    until_status(&jane, "/apis", 200).await?;
     let json_type = [("Content-Type".to_owned(), "application/json".to_owned())];
     let merge_type = [("Content-Type".to_owned(), "application/merge-patch+json".to_owned())];
     let body = br#"{"metadata":{"name":"m"},"data":{"a":"c"}}"#;
@@ -196,7 +179,7 @@ async fn approving_and_signing_need_a_right_for_the_signer() -> Outcome {
     let writer = rule(group, json!(["certificatesigningrequests/approval", "certificatesigningrequests/status"]), json!(["get", "update"]));
     asked(&admin, ("POST", &roles), Some(&json!({"metadata": {"name": "writer"}, "rules": [writer]})), 201).await?;
     asked(&admin, ("POST", &format!("{RBAC}/clusterrolebindings")), Some(&binding("writer", "writer")), 201).await?;
-    until(&jane, &format!("{requests}/r/approval"), 200).await?;
+    until_status(&jane, &format!("{requests}/r/approval"), 200).await?;
     let with = |status: Value| {
         let mut object = created.clone();
         object["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");

@@ -1,12 +1,12 @@
-//! An aggregated API server whose host is a watchcache, which answers TokenReviews and SubjectAccessReviews as a kube-apiserver does; the test is the proxy. With a real host: `live/aggregated`.
+//! An aggregated API server whose host is a watchcache, which answers TokenReviews and SubjectAccessReviews as a kube-apiserver does; the test is the proxy.
+//! With a real host: `live/aggregated`.
 
-use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};
+use std::{fs, net::SocketAddr, path::Path, process::Command};
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
-use super::{Failure, Outcome, asked};
+use super::{Failure, Outcome, asked, wait::until_so};
 use crate::{
     client::{Client, Request},
     live::{
@@ -15,7 +15,6 @@ use crate::{
     },
 };
 
-const SOON: Duration = Duration::from_secs(600);
 const WIDGETS: &str = "/apis/ex.io/v1/namespaces/default/widgets";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 
@@ -63,9 +62,13 @@ impl Cluster {
 
     /// The extension, once it is ready.
     async fn extension(&self) -> Result<(Running, SocketAddr), Failure> {
+        self.extension_with(&[]).await
+    }
+
+    async fn extension_with(&self, more: &[&str]) -> Result<(Running, SocketAddr), Failure> {
         let at = free_address()?;
         let mut command = serve(&self.site, at);
-        command.args(["--data-dir=store", "--kubeconfig=host.kubeconfig", "--definitions=definitions"]);
+        command.args(["--data-dir=store", "--kubeconfig=host.kubeconfig", "--definitions=definitions"]).args(more);
         let running = self.site.start("extension", command)?;
         running.ready(&self.site.client_of(at, "")).await.map_err(|error| error.to_string())?;
         Ok((running, at))
@@ -123,15 +126,6 @@ async fn brought(proxy: &Client, user: &str, (method, target): (&str, &str), bod
     Ok((answer.status, String::from_utf8_lossy(&answer.body).into_owned()))
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> Result<bool, Failure>) -> Outcome {
-    let began = Instant::now();
-    while !is_so().await? {
-        assert!(began.elapsed() < SOON, "{what}");
-        sleep(Duration::from_millis(50)).await;
-    }
-    Ok(())
-}
-
 fn widget(name: &str) -> Value {
     json!({"apiVersion": "ex.io/v1", "kind": "Widget", "metadata": {"name": name}})
 }
@@ -142,7 +136,7 @@ async fn the_host_says_who_comes_and_what_he_may() -> Outcome {
     cluster.definition("a.yaml", &widgets("widgets", "ex.io", &version("v1", true)))?;
     let (_extension, at) = cluster.extension().await?;
     let (proxy, admin) = (cluster.proxy(at)?, cluster.site.client(cluster.host_at));
-    until("the definition is served", async || Ok(brought(&proxy, "admin", ("GET", WIDGETS), None).await?.0 == 200)).await?;
+    until_so("the definition is served", async || Ok(brought(&proxy, "admin", ("GET", WIDGETS), None).await?.0 == 200)).await?;
     assert_eq!(brought(&proxy, "admin", ("POST", WIDGETS), Some(&widget("a"))).await?.0, 201);
     // jane may nothing, whether the proxy brings her or her own token; then she may list.
     let jane = cluster.site.client_of(at, "janetoken");
@@ -158,7 +152,7 @@ async fn the_host_says_who_comes_and_what_he_may() -> Outcome {
     let binding = json!({"metadata": {"name": "r"}, "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"},
         "subjects": [{"apiGroup": group, "kind": "User", "name": "jane"}]});
     asked(&admin, ("POST", &format!("{rbac}/rolebindings")), Some(&binding), 201).await?;
-    until("jane may list", async || {
+    until_so("jane may list", async || {
         Ok(brought(&proxy, "jane", ("GET", WIDGETS), None).await?.0 == 200 && jane.fetch(WIDGETS).await?.status == 200)
     })
     .await?;
@@ -188,7 +182,7 @@ async fn namespaces_are_the_host_s() -> Outcome {
     cluster.definition("a.yaml", &widgets("widgets", "ex.io", &version("v1", true)))?;
     let (extension, at) = cluster.extension().await?;
     let (proxy, admin) = (cluster.proxy(at)?, cluster.site.client(cluster.host_at));
-    until("the definition is served", async || Ok(brought(&proxy, "admin", ("GET", WIDGETS), None).await?.0 == 200)).await?;
+    until_so("the definition is served", async || Ok(brought(&proxy, "admin", ("GET", WIDGETS), None).await?.0 == 200)).await?;
     let team = "/apis/ex.io/v1/namespaces/team/widgets";
     let create = async |name: &str| brought(&proxy, "admin", ("POST", team), Some(&widget(name))).await;
     let (code, text) = create("a").await?;
@@ -197,7 +191,7 @@ async fn namespaces_are_the_host_s() -> Outcome {
     asked(&admin, ("POST", "/api/v1/namespaces"), Some(&json!({"metadata": {"name": "team"}})), 201).await?;
     assert_eq!(create("a").await?.0, 201);
     asked(&admin, ("DELETE", "/api/v1/namespaces/team"), None, 200).await?;
-    until("a namespace that goes takes nothing new", async || {
+    until_so("a namespace that goes takes nothing new", async || {
         let (code, text) = create("b").await?;
         Ok(code == 403 && text.contains("unable to create new content in namespace team because it is being terminated"))
     })
@@ -207,14 +201,14 @@ async fn namespaces_are_the_host_s() -> Outcome {
     assert_eq!(code, 200, "{text}");
     let shown = cluster_shown(&proxy).await?;
     let checks: Vec<&str> = shown["host"]["checks"].as_array().into_iter().flatten().filter_map(|check| check["name"].as_str()).collect();
-    assert_eq!(checks, ["host/authentication-configmap", "host/namespaces", "definitions"], "{shown}");
+    assert_eq!(checks, ["host/authentication-configmap", "host/namespaces", "definitions", "orphaned-objects"], "{shown}");
     assert!(shown["host"]["namespaces"].as_u64() >= Some(4) && shown["upstream"].is_null(), "{shown}");
     // Without the host, what is known counts, and what is not known is told.
     drop(cluster.host);
     assert_eq!(brought(&proxy, "admin", ("POST", WIDGETS), Some(&widget("c"))).await?.0, 201);
     let (code, text) = brought(&proxy, "admin", ("POST", "/apis/ex.io/v1/namespaces/unknown/widgets"), Some(&widget("a"))).await?;
     assert!(code == 500 && text.contains("Internal error occurred: "), "{code} {text}");
-    until("readiness notes that the host is away", async || {
+    until_so("readiness notes that the host is away", async || {
         let verbose = brought(&proxy, "admin", ("GET", "/readyz?verbose"), None).await?;
         let noted = ["host/namespaces", "host/authentication-configmap"]
             .iter()
@@ -226,6 +220,48 @@ async fn namespaces_are_the_host_s() -> Outcome {
     assert!(fault["at"].as_u64() > Some(1_700_000_000_000) && fault["why"].as_str().is_some_and(|why| !why.is_empty()), "{fault}");
     assert_eq!(extension.ended(), None);
     Ok(())
+}
+
+/// A backup that is restored after a namespace went has its objects.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_namespaces_that_the_host_has_not_are_reported_and_deleted_by_choice() -> Outcome {
+    let cluster = Cluster::start().await?;
+    cluster.definition("a.yaml", &widgets("widgets", "ex.io", &version("v1", true)))?;
+    let (extension, at) = cluster.extension().await?;
+    let (proxy, admin) = (cluster.proxy(at)?, cluster.site.client(cluster.host_at));
+    until_so("the definition is served", async || Ok(brought(&proxy, "admin", ("GET", WIDGETS), None).await?.0 == 200)).await?;
+    asked(&admin, ("POST", "/api/v1/namespaces"), Some(&json!({"metadata": {"name": "team"}})), 201).await?;
+    let team = "/apis/ex.io/v1/namespaces/team/widgets";
+    for (target, name) in [(team, "a"), (team, "b"), (WIDGETS, "kept")] {
+        assert_eq!(brought(&proxy, "admin", ("POST", target), Some(&widget(name))).await?.0, 201);
+    }
+    drop(extension);
+    asked(&admin, ("DELETE", "/api/v1/namespaces/team"), None, 200).await?;
+    until_so("the namespace is gone", async || Ok(admin.fetch("/api/v1/namespaces/team").await?.status == 404)).await?;
+    let (extension, at) = cluster.extension().await?;
+    let proxy = cluster.proxy(at)?;
+    let noted = "[-]orphaned-objects failed, the others stand without it: reason withheld\n";
+    until_so("they are noted", async || {
+        let verbose = brought(&proxy, "admin", ("GET", "/readyz?verbose"), None).await?;
+        Ok(verbose.0 == 200 && verbose.1.contains(noted))
+    })
+    .await?;
+    let check = &cluster_shown(&proxy).await?["host"]["checks"][3];
+    assert!(check["name"] == "orphaned-objects" && check.to_string().contains("2 widgets.ex.io, in team"), "{check}");
+    assert!(cluster.log()?.contains("objects of namespaces that the host does not have: 2 widgets.ex.io, in team"));
+    drop(extension);
+    let (_extension, at) = cluster.extension_with(&["--delete-orphaned-objects"]).await?;
+    let proxy = cluster.proxy(at)?;
+    until_so("they are gone", async || {
+        let (code, text) = brought(&proxy, "admin", ("GET", "/apis/ex.io/v1/widgets"), None).await?;
+        Ok(code == 200 && !text.contains("team"))
+    })
+    .await?;
+    assert_eq!(brought(&proxy, "admin", ("GET", &format!("{WIDGETS}/kept")), None).await?.0, 200);
+    until_so("nothing is noted", async || {
+        Ok(brought(&proxy, "admin", ("GET", "/readyz?verbose"), None).await?.1.contains("[+]orphaned-objects ok"))
+    })
+    .await
 }
 
 /// What an administrator sees of the host.
@@ -242,7 +278,7 @@ async fn a_silent_host_holds_no_request_longer_than_its_time() -> Outcome {
     let (_extension, at) = cluster.extension().await?;
     let jane = cluster.site.client_of(at, "janetoken");
     cluster.host.signal("STOP")?;
-    until("the host stands still", async || Ok(cluster.host.is_stopped()?)).await?;
+    until_so("the host stands still", async || Ok(cluster.host.is_stopped()?)).await?;
     for target in [WIDGETS, "/apis"] {
         let answer = jane.fetch(&format!("{target}?timeout=1s")).await?;
         assert_eq!(answer.status, 504, "{target}: {answer:?}");
@@ -261,30 +297,30 @@ async fn definitions_follow_the_directory_and_nothing_is_lost() -> Outcome {
     let proxy = cluster.proxy(at)?;
     let code = async |target: &str| Ok::<_, Failure>(brought(&proxy, "admin", ("GET", target), None).await?.0);
     let things = "/apis/ex.io/v2/namespaces/default/things";
-    until("both are served", async || Ok(code(WIDGETS).await? == 200 && code(things).await? == 200)).await?;
-    until("the wrong one is told", async || Ok(cluster.log()?.contains("b.yml: pods.apps: apps is a group of Kubernetes"))).await?;
+    until_so("both are served", async || Ok(code(WIDGETS).await? == 200 && code(things).await? == 200)).await?;
+    until_so("the wrong one is told", async || Ok(cluster.log()?.contains("b.yml: pods.apps: apps is a group of Kubernetes"))).await?;
     let verbose = brought(&proxy, "admin", ("GET", "/readyz?verbose"), None).await?;
     assert!(verbose.0 == 200 && verbose.1.contains("[-]definitions failed, the others stand"), "{}", verbose.1);
     assert_eq!(brought(&proxy, "admin", ("POST", WIDGETS), Some(&widget("kept"))).await?.0, 201);
     // Gone from the directory, then there again with another version, over a restart.
     fs::remove_file(cluster.site.path().join("definitions/a.yaml"))?;
-    until("widgets are not served", async || Ok(code(WIDGETS).await? == 404 && code(things).await? == 200)).await?;
+    until_so("widgets are not served", async || Ok(code(WIDGETS).await? == 404 && code(things).await? == 200)).await?;
     drop(extension);
     cluster.definition("a.yaml", &widgets("widgets", "ex.io", &both))?;
     let (_extension, at) = cluster.extension().await?;
     let proxy = cluster.proxy(at)?;
-    until("what was stored is there in the new version", async || {
+    until_so("what was stored is there in the new version", async || {
         Ok(brought(&proxy, "admin", ("GET", "/apis/ex.io/v2/namespaces/default/widgets/kept"), None).await?.0 == 200)
     })
     .await?;
     // A directory that is away, or a file that cannot be read, takes nothing from what is served.
     let (there, away) = (cluster.site.path().join("definitions"), cluster.site.path().join("away"));
     fs::rename(&there, &away)?;
-    until("that is told", async || Ok(cluster.log()?.contains("definitions: No such file or directory"))).await?;
+    until_so("that is told", async || Ok(cluster.log()?.contains("definitions: No such file or directory"))).await?;
     fs::rename(&away, &there)?;
     fs::remove_file(there.join("a.yaml"))?;
     cluster.definition("b.yml", "half: [")?;
-    until("that is told too", async || Ok(cluster.log()?.contains("b.yml: "))).await?;
+    until_so("that is told too", async || Ok(cluster.log()?.contains("b.yml: "))).await?;
     assert_eq!(brought(&proxy, "admin", ("GET", WIDGETS), None).await?.0, 200);
     Ok(())
 }
@@ -303,7 +339,7 @@ async fn it_is_ready_when_the_host_has_said_whom_it_believes() -> Outcome {
     command.arg("--authentication-tolerate-lookup-failure");
     let running = cluster.site.start("extension", command)?;
     let nobody = cluster.site.client_of(at, "");
-    until("it listens and is not ready", async || {
+    until_so("it listens and is not ready", async || {
         let answer = nobody.fetch("/readyz").await;
         Ok(answer.is_ok_and(|answer| {
             answer.status == 500 && String::from_utf8_lossy(&answer.body).contains("[-]host/authentication-configmap failed")
@@ -314,5 +350,5 @@ async fn it_is_ready_when_the_host_has_said_whom_it_believes() -> Outcome {
     running.ready(&nobody).await.map_err(|error| error.to_string())?;
     let proxy = cluster.proxy(at)?;
     // New handshakes learn of new authorities a moment later, as of new files.
-    until("the proxy is believed", async || Ok(brought(&proxy, "admin", ("GET", "/apis"), None).await?.0 == 200)).await
+    until_so("the proxy is believed", async || Ok(brought(&proxy, "admin", ("GET", "/apis"), None).await?.0 == 200)).await
 }

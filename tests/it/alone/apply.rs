@@ -1,4 +1,5 @@
-//! Server-side apply and managed fields on the embedded store; what kube-apiserver 1.36.3 answered is written down here, `tests/differential/apply.py` compares at random.
+//! Server-side apply and managed fields on the embedded store; what kube-apiserver 1.36.3 answered is written down here, `tests/differential/apply.py` compares
+//! at random.
 
 use serde_json::{Value, json};
 

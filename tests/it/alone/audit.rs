@@ -162,7 +162,7 @@ fn a_wrong_policy_is_one_line_at_the_start() -> Outcome {
     let dir = tempfile::tempdir()?;
     let policy = dir.path().join("policy.yaml");
     for (text, why) in [
-        ("a: [", "failed decoding: yaml: line 2: did not find expected node content"),
+        ("a: [", "failed decoding: yaml: line 1: did not find expected node content"),
         ("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{}]\n", "rules[0].level: Required value"),
     ] {
         fs::write(&policy, text)?;

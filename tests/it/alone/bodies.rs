@@ -1,4 +1,5 @@
-//! Answers are whole whatever becomes of the bodies of their requests: expected or not, read or not, of any size, in one piece or in chunks, one request after the other.
+//! Answers are whole whatever becomes of the bodies of their requests: expected or not, read or not, of any size, in one piece or in chunks, one request after
+//! the other.
 //!
 //! | variable | meaning |
 //! |---|---|

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Alone, Failure, Outcome, asked};
+use super::{Alone, Failure, Outcome, asked, wait::until};
 use crate::client::Client;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -16,22 +16,6 @@ const ALL: &[&str] = &["--controllers=*"];
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Longer than what would happen takes.
 const A_WHILE: Duration = Duration::from_secs(2);
-
-/// Asks until the answer is as it should be; the answer, null for a 404.
-pub(super) async fn until(client: &Client, target: &str, is_right: impl Fn(&Value) -> bool) -> Result<Value, Failure> {
-    let began = Instant::now();
-    loop {
-        let answer = client.fetch(target).await?;
-        let found: Value = if answer.status == 404 { Value::Null } else { serde_json::from_slice(&answer.body)? };
-        if is_right(&found) {
-            return Ok(found);
-        }
-        if began.elapsed() > PATIENCE {
-            return Err(format!("{target} is after {PATIENCE:?}: {found}").into());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
 
 async fn gone(client: &Client, target: &str) -> Outcome {
     until(client, target, Value::is_null).await.map(drop)

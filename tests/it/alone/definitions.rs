@@ -168,7 +168,7 @@ async fn what_cannot_be_read_can_be_deleted() -> Outcome {
     etcd.put(("/registry/apiextensions.k8s.io/customresourcedefinitions/bad.ex.io", other)).await?;
     drop(etcd);
     store.close().await;
-    let server = Alone::start(dir.path()).await?;
+    let server = Alone::start_with(dir.path(), &["--feature-gates=AllowUnsafeMalformedObjectDeletion=true"]).await?;
     let client = server.client();
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "ignoreStoreReadErrorWithClusterBreakingPotential": true});
     for (object, collection, kind) in [(map, maps, "ConfigMap"), (&*definition, DEFINITIONS, "CustomResourceDefinition")] {
@@ -316,7 +316,7 @@ fn definition(group: &str, plural: &str, version: &str, bytes: usize) -> Value {
     })
 }
 
-async fn served(client: &Client, collection: &str) -> Outcome {
+pub(super) async fn served(client: &Client, collection: &str) -> Outcome {
     let began = Instant::now();
     loop {
         let answer = client.ask(&Request { method: "GET", target: collection, body: None }).await?;

@@ -5,7 +5,10 @@ use std::fs;
 use rcgen::KeyPair;
 use serde_json::{Value, json};
 
-use super::{Alone, Outcome, asked, controllers::until, names};
+use super::{
+    Alone, Outcome, asked, names,
+    wait::{until, until_status},
+};
 use crate::{
     client::Client,
     live::{free_address, peers::Site, tokens::signed},
@@ -124,8 +127,7 @@ async fn a_group_version_of_another_server_is_not_available_and_says_why() -> Ou
     let there = until(&client, &target, |service| reason(service) == "ServiceNotFound").await?;
     assert_eq!(there["status"]["conditions"][0]["message"], "service/nobody in \"default\" is not present");
     for path in ["/apis/remote.example/v1", "/apis/remote.example/v1/things", "/apis/remote.example/v1/namespaces/a/things/b"] {
-        let answer = client.fetch(path).await?;
-        assert_eq!((answer.status, &*answer.body), (503, &b"service unavailable\n"[..]), "{path}");
+        assert_eq!(until_status(&client, path, 503).await?, b"service unavailable\n", "{path}");
     }
     assert_eq!(client.fetch("/apis/remote.example/v2/things").await?.status, 404);
     let nobody = json!({"metadata": {"name": "nobody"}, "spec": {"clusterIP": "None", "ports": [{"port": 443}]}});
@@ -133,7 +135,7 @@ async fn a_group_version_of_another_server_is_not_available_and_says_why() -> Ou
     until(&client, &target, |service| reason(service) == "EndpointsNotFound").await?;
     asked(&client, ("DELETE", &target), None, 200).await?;
     until(&client, &target, Value::is_null).await?;
-    assert_eq!(client.fetch("/apis/remote.example/v1/things").await?.status, 404);
+    until_status(&client, "/apis/remote.example/v1/things", 404).await?;
     Ok(())
 }
 

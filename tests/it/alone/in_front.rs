@@ -5,9 +5,9 @@
 use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use super::{Failure, Outcome, asked};
+use super::{Failure, Outcome, asked, wait::until_so};
 use crate::{
     client::Client,
     live::{
@@ -16,7 +16,6 @@ use crate::{
     },
 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Several looks of the server at its files.
 const SOME_LOOKS: Duration = Duration::from_secs(4);
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
@@ -122,7 +121,7 @@ impl Cluster {
     }
 
     async fn is_ready(&self, front: &Front) -> Outcome {
-        until("it is ready", async || Ok(self.told(front, "/readyz").await == (200, "ok".to_owned()))).await
+        until_so("it is ready", async || Ok(self.told(front, "/readyz").await == (200, "ok".to_owned()))).await
     }
 }
 
@@ -130,17 +129,6 @@ impl Front {
     fn lines(&self, words: &str) -> usize {
         self.running.log().lines().filter(|line| line.contains(words)).count()
     }
-}
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> Result<bool, Failure>) -> Outcome {
-    let began = Instant::now();
-    while !is_so().await? {
-        if began.elapsed() > PATIENCE {
-            return Err(format!("not in time: {what}").into());
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-    Ok(())
 }
 
 /// Who can come, and what is followed, go on from the file as it is now, with no restart; only reviews did not.
@@ -152,7 +140,7 @@ async fn a_changed_kubeconfig_counts_for_all_that_is_asked() -> Outcome {
     cluster.kubeconfig("other.crt", "first")?;
     let front = cluster.front()?;
     // An authority that has not signed upstream's certificate: no token is judged, which is no word against it.
-    until("it listens", async || Ok(cluster.told(&front, "/livez").await.0 == 200)).await?;
+    until_so("it listens", async || Ok(cluster.told(&front, "/livez").await.0 == 200)).await?;
     assert_eq!((cluster.status(&front, TOKEN, MAPS).await?, cluster.told(&front, "/readyz").await.0), (503, 500));
     cluster.kubeconfig("ca.crt", "first")?;
     cluster.is_ready(&front).await?;
@@ -163,7 +151,7 @@ async fn a_changed_kubeconfig_counts_for_all_that_is_asked() -> Outcome {
     let tokens = cluster.site.path().join("tokens.csv");
     let before = fs::read_to_string(&tokens)?;
     fs::write(&tokens, before.replace("first,front,8\n", "latetoken,late,9,\"system:masters\"\n"))?;
-    until("a right is missed", async || Ok(!cluster.reason(&front, "upstream-tokenreviews").await.is_empty())).await?;
+    until_so("a right is missed", async || Ok(!cluster.reason(&front, "upstream-tokenreviews").await.is_empty())).await?;
     assert_eq!(cluster.told(&front, "/readyz").await.0, 500);
     let why = cluster.reason(&front, "upstream-tokenreviews").await;
     assert!(why.contains("this server may not create tokenreviews.authentication.k8s.io") && why.contains(": 401 "), "{why}");
@@ -172,7 +160,7 @@ async fn a_changed_kubeconfig_counts_for_all_that_is_asked() -> Outcome {
     assert_eq!(cluster.status(&front, "latetoken", MAPS).await?, 200, "a token that nobody has asked about before");
     asked(&cluster.admin, ("POST", MAPS), Some(&json!({"metadata": {"name": "late"}})), 201).await?;
     let client = cluster.site.client(front.at);
-    until("what is followed comes", async || {
+    until_so("what is followed comes", async || {
         let list = client.fetch(&format!("{MAPS}?resourceVersion=0")).await?;
         Ok(String::from_utf8_lossy(&list.body).contains("\"late\""))
     })
@@ -186,11 +174,11 @@ async fn a_changed_kubeconfig_counts_for_all_that_is_asked() -> Outcome {
             Some(text) => cluster.write(text)?,
             None => fs::remove_file(cluster.site.path().join("front.kubeconfig"))?,
         }
-        until("it is reported", async || Ok(front.lines("a file has changed and is wrong") == nth + 1)).await?;
+        until_so("it is reported", async || Ok(front.lines("a file has changed and is wrong") == nth + 1)).await?;
     }
     let in_force = front.lines("files have changed and are in force");
     cluster.write(&good)?;
-    until("it is back", async || Ok(front.lines("files have changed and are in force") == in_force + 1)).await?;
+    until_so("it is back", async || Ok(front.lines("files have changed and are in force") == in_force + 1)).await?;
     sleep(SOME_LOOKS).await;
     let lines = |words: &str| front.lines(words);
     assert_eq!((lines("a file has changed and is wrong"), lines("files have changed and are in force")), (4, in_force + 1));
@@ -214,15 +202,15 @@ async fn a_right_that_it_has_not_is_told_and_missed() -> Outcome {
     for (check, resource, refused) in [(tokens, "tokenreviews", 503), (access, "subjectaccessreviews", 500), (tokens, "tokenreviews", 503)]
     {
         cluster.rights(&rules(resource)).await?;
-        until(resource, async || Ok(cluster.reason(&front, check).await.contains("may not create"))).await?;
+        until_so(resource, async || Ok(cluster.reason(&front, check).await.contains("may not create"))).await?;
         assert_eq!(cluster.told(&front, "/readyz").await.0, 500);
         let why = cluster.reason(&front, check).await;
         assert!(why.contains(&format!("User \"front\" cannot create resource \"{resource}\"")), "{why}");
         // Not 401: nobody has said that the token is wrong.
-        until("clients are refused", async || Ok(cluster.status(&front, "janetoken", MAPS).await? == refused)).await?;
+        until_so("clients are refused", async || Ok(cluster.status(&front, "janetoken", MAPS).await? == refused)).await?;
         cluster.rights(&rules("")).await?;
         cluster.is_ready(&front).await?;
-        until("clients are judged", async || Ok(cluster.status(&front, "janetoken", MAPS).await? == 403)).await?;
+        until_so("clients are judged", async || Ok(cluster.status(&front, "janetoken", MAPS).await? == 403)).await?;
         told += 1;
         assert_eq!((front.lines("this server may not create reviews"), front.lines("may create reviews again")), (told, told));
     }
@@ -237,7 +225,7 @@ async fn it_says_of_itself_what_is_so() -> Outcome {
     let client = cluster.site.client(front.at);
     assert_eq!(client.fetch(&format!("{MAPS}?resourceVersion=0")).await?.status, 200);
     let overview = async || asked(&client, ("GET", "/watchcache/api/v1/overview"), None, 200).await;
-    until("a revision and an age", async || {
+    until_so("a revision and an age", async || {
         let now = overview().await?;
         Ok(now["revision"].as_u64().is_some_and(|revision| revision > 0) && now["ageSeconds"].as_f64().is_some_and(|age| age < 10.0))
     })
@@ -255,10 +243,10 @@ async fn it_says_of_itself_what_is_so() -> Outcome {
     assert!(!metrics.contains("\nwatchcache_etcd_proven"), "there is no etcd");
     assert!(!metrics.contains("watchcache_resource_age_seconds{group=\"\",resource=\"pods\"}"), "nobody follows them");
 
-    // What it may not list is handed on, and told by the name that paths have, in words.
+    // What it may not list is forwarded, and told by the name that paths have, in words.
     assert_eq!(client.fetch("/api/v1/nodes?resourceVersion=0").await?.status, 200);
-    until("nodes are missed", async || {
-        Ok(cluster.told(&front, "/readyz?verbose").await.1.contains("not followed, and handed on: v1/nodes"))
+    until_so("nodes are missed", async || {
+        Ok(cluster.told(&front, "/readyz?verbose").await.1.contains("not followed, and forwarded: v1/nodes"))
     })
     .await?;
     let log = front.running.log();

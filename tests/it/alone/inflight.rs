@@ -1,5 +1,5 @@
-//! How many requests are under way at once (`--max-requests-inflight`), and how many watches are open (`--watches-bytes-limit`): a user who has too many gets 429,
-//! the others do not.
+//! How many requests are under way at once (`--max-requests-inflight`), and how many watches are open (`--watches-bytes-limit`): a user who has too many gets
+//! 429, the others do not.
 
 use std::time::Duration;
 

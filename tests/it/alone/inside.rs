@@ -1,4 +1,5 @@
-//! What a server shows of itself to people: the API below `/watchcache/api/v1/` says what is so, the same as `/metrics`; who has no right to it sees none of it.
+//! What a server shows of itself to people: the API below `/watchcache/api/v1/` says what is so, the same as `/metrics`; who has no right to it sees none of
+//! it.
 
 mod many;
 mod odd;
@@ -14,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Alone, Failure, Outcome, asked, metric, secure::start};
+use super::{Alone, Failure, Outcome, asked, metric, secure::start, wait::until};
 use crate::{
     client::{Client, query},
     live::{free_address, peers::Site},
@@ -32,24 +33,6 @@ async fn get(client: &Client, target: &str) -> Result<Value, Failure> {
 
 async fn status(client: &Client, method: &str, target: &str) -> Result<u16, Failure> {
     Ok(client.ask(&crate::client::Request { method, target, body: None }).await?.status)
-}
-
-/// Asks again until what is shown is what is wanted.
-async fn until(client: &Client, target: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value, Failure> {
-    let mut last = Value::Null;
-    let look = async {
-        loop {
-            last = get(client, target).await?;
-            if is_so(&last) {
-                return Ok::<_, Failure>(last.clone());
-            }
-            sleep(Duration::from_millis(200)).await;
-        }
-    };
-    match timeout(SOON, look).await {
-        Ok(found) => found,
-        Err(_) => Err(format!("{target} shows {last}").into()),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

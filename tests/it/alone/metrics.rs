@@ -20,13 +20,17 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const FUTURE: u64 = 9_000_000;
 /// What the names of families begin with.
 const PREFIXES: [&str; 4] = ["apiserver_", "etcd_", "process_", "watchcache_"];
-/// The name of a label that looks like that of a family.
-const LABEL: &str = "apiserver_id_hash";
+/// The name and the value of labels that look like that of a family.
+const OF_LABELS: [&str; 2] = ["apiserver_id_hash", "apiserver_internal_error"];
 /// How long the last of them may take on a busy machine.
 const SOON: Duration = Duration::from_secs(600);
 
 /// What moves only when something is wrong or a flag asks for it, and the tests in which it does.
-const OF_FAULTS: [(&str, &str); 26] = [
+const OF_FAULTS: [(&str, &str); 30] = [
+    ("apiserver_admission_webhook_admission_duration_seconds", "a webhook is asked: `hooks`"),
+    ("apiserver_admission_webhook_fail_open_count", "a webhook cannot be called and is ignored: `hooks`"),
+    ("apiserver_admission_webhook_rejection_count", "a webhook refuses: `hooks`"),
+    ("apiserver_admission_webhook_request_total", "a webhook is asked: `hooks`"),
     ("apiserver_audit_error_total", "the audit log cannot be written: `audit`"),
     ("apiserver_audit_event_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_level_total", "there is an audit policy: `audit`"),
@@ -37,8 +41,8 @@ const OF_FAULTS: [(&str, &str); 26] = [
     ("watchcache_certificate_expiration_timestamp_seconds", "a certificate is in a file: `app::certificates`"),
     ("watchcache_connections_closed_total", "a connection is not let in or has to go: `http::listen::tests`"),
     ("watchcache_etcd_proven", "the server is a read replica: `replica::layout`"),
-    ("watchcache_handed_on_duration_seconds", "the server is a read replica: `replica::shown`"),
-    ("watchcache_handed_on_requests_total", "the server is a read replica: `replica`"),
+    ("watchcache_forwarded_duration_seconds", "the server is a read replica: `replica::shown`"),
+    ("watchcache_forwarded_requests_total", "the server is a read replica: `replica`"),
     ("watchcache_incomplete", "upstream has something else than this etcd: `replica::layout`"),
     ("watchcache_kept_answers_total", "a replica's kube-apiserver is away: `live::away`"),
     ("watchcache_loads_refused_total", "an API server sends more than there is memory for: `reflector::tests`"),
@@ -151,7 +155,7 @@ fn families() -> Result<BTreeSet<String>, Failure> {
             let words = text
                 .split('"')
                 .filter(is_word)
-                .filter(|word| *word != LABEL)
+                .filter(|word| !OF_LABELS.contains(word))
                 .filter(|word| PREFIXES.iter().any(|prefix| word.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty())));
             names.extend(words.map(str::to_owned));
         }

@@ -1,15 +1,15 @@
 //! Defaults that make megabytes of the few bytes that are stored: what is stored is kept, what a request adds is the request's, and what is too much is said.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
-use super::{Alone, Failure, Outcome, asked};
+use super::{
+    Alone, Failure, Outcome, asked,
+    wait::{until, until_status},
+};
 use crate::client::Client;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const OVERVIEW: &str = "/watchcache/api/v1/overview";
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Bytes of the default of an item.
 const DEFAULT: usize = 5_000;
 /// Items of an object that is shown, and of one that is not.
@@ -34,7 +34,7 @@ async fn what_defaults_multiply_is_kept_as_it_is_stored() -> Outcome {
     }
     for starts in 0..2 {
         let client = server.client();
-        until(&client, "/apis/many.ex.io/v1/things", 500).await?;
+        until_status(&client, "/apis/many.ex.io/v1/things", 500).await?;
         let of_many = asked(&client, ("GET", &things("many.ex.io")), None, 500).await?;
         let why = of_many["message"].as_str().unwrap_or_default();
         assert!(why.contains("/many.ex.io/things/x"), "it does not name the object: {why}");
@@ -49,10 +49,10 @@ async fn what_defaults_multiply_is_kept_as_it_is_stored() -> Outcome {
         server = Alone::start(dir.path()).await?;
     }
     let client = server.client();
-    until(&client, "/apis/many.ex.io/v1/things", 500).await?;
+    until_status(&client, "/apis/many.ex.io/v1/things", 500).await?;
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "ignoreStoreReadErrorWithClusterBreakingPotential": true});
     asked(&client, ("DELETE", &format!("{}/x", things("many.ex.io"))), Some(&options), 200).await?;
-    until(&client, "/apis/many.ex.io/v1/things", 200).await?;
+    until_status(&client, "/apis/many.ex.io/v1/things", 200).await?;
     Ok(())
 }
 
@@ -115,31 +115,13 @@ fn things(group: &str) -> String {
 
 /// Creates an object as soon as its resource is served.
 async fn created(client: &Client, target: &str, object: &Value) -> Outcome {
-    until(client, target, 200).await?;
+    until_status(client, target, 200).await?;
     asked(client, ("POST", target), Some(object), 201).await?;
-    Ok(())
-}
-
-/// Waits until a list is answered with this status.
-async fn until(client: &Client, target: &str, status: u16) -> Outcome {
-    let began = Instant::now();
-    while client.fetch(target).await?.status != status {
-        assert!(began.elapsed() < PATIENCE, "{target} is never answered with {status}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
     Ok(())
 }
 
 /// Waits until the object has its defaults.
 async fn until_shown(client: &Client) -> Result<Value, Failure> {
-    let began = Instant::now();
-    loop {
-        let answer = client.fetch(&format!("{}/x", things("some.ex.io"))).await?;
-        let object: Value = serde_json::from_slice(&answer.body)?;
-        if object.pointer("/spec/l/999/d").and_then(Value::as_str).is_some_and(|text| text.len() == DEFAULT) {
-            return Ok(object);
-        }
-        assert!(began.elapsed() < PATIENCE, "the defaults are never shown");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let has_defaults = |object: &Value| object.pointer("/spec/l/999/d").and_then(Value::as_str).is_some_and(|text| text.len() == DEFAULT);
+    until(client, &format!("{}/x", things("some.ex.io")), has_defaults).await
 }

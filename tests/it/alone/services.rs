@@ -1,4 +1,5 @@
-//! Cluster IPs and node ports of Services: given once, given back, and noted with the Service or not at all. Beside a kube-apiserver: `tests/differential/services.py`.
+//! Cluster IPs and node ports of Services: given once, given back, and noted with the Service or not at all. Beside a kube-apiserver:
+//! `tests/differential/services.py`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

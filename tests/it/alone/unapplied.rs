@@ -9,44 +9,23 @@ use crate::client::Client;
 
 /// Each object, where it is created, and what its writer is warned of.
 fn cases() -> Vec<(&'static str, Value, Option<&'static str>)> {
-    let webhook = json!({"name": "v.x.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {"url": "https://127.0.0.1:1/"}});
-    let admission = |resource: &str| format!("/apis/admissionregistration.k8s.io/v1/{resource}").leak() as &'static str;
     let named = |more: Value| {
         let mut object = json!({"metadata": {"name": "x"}});
         object.as_object_mut().expect("members").extend(more.as_object().expect("members").clone());
         object
     };
+    let limited = json!({"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}});
     vec![
-        (admission("validatingwebhookconfigurations"), named(json!({"webhooks": [webhook]})), Some("webhooks are not called")),
-        (admission("mutatingwebhookconfigurations"), named(json!({"webhooks": [webhook]})), Some("webhooks are not called")),
-        (
-            admission("validatingadmissionpolicies"),
-            named(json!({"spec": {"validations": [{"expression": "false"}]}})),
-            Some("policies are not"),
-        ),
-        (admission("validatingadmissionpolicybindings"), named(json!({"spec": {"policyName": "x"}})), Some("policies are not")),
-        (admission("mutatingadmissionpolicies"), named(json!({"spec": {"reinvocationPolicy": "Never"}})), Some("policies are not")),
-        (admission("mutatingadmissionpolicybindings"), named(json!({"spec": {"policyName": "x"}})), Some("policies are not")),
-        ("/api/v1/namespaces/default/resourcequotas", named(json!({"spec": {"hard": {"pods": "1"}}})), Some("not enforced")),
-        ("/api/v1/namespaces/default/limitranges", named(json!({"spec": {"limits": [{"type": "Pod"}]}})), Some("LimitRanges")),
-        (
-            "/api/v1/namespaces",
-            json!({"metadata": {"name": "x", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}),
-            Some("Pod Security"),
-        ),
         ("/api/v1/namespaces", json!({"metadata": {"name": "plain"}}), None),
-        ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", named(json!({"spec": {"matchingPrecedence": 5}})), Some("fairness")),
-        ("/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", named(json!({"spec": {"type": "Exempt"}})), Some("fairness")),
-        ("/apis/scheduling.k8s.io/v1/priorityclasses", named(json!({"value": 1})), Some("PriorityClasses")),
         (
-            "/apis/node.k8s.io/v1/runtimeclasses",
-            named(json!({"handler": "h", "overhead": {"podFixed": {"cpu": "1"}}})),
-            Some("RuntimeClass"),
+            "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+            named(json!({"spec": {"matchingPrecedence": 5, "priorityLevelConfiguration": {"name": "x"}}})),
+            Some("fairness"),
         ),
         (
-            "/apis/storage.k8s.io/v1/storageclasses",
-            json!({"metadata": {"name": "x", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "p"}),
-            Some("default StorageClass"),
+            "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+            named(json!({"spec": {"type": "Limited", "limited": limited}})),
+            Some("fairness"),
         ),
         ("/api/v1/namespaces/default/configmaps", named(json!({})), None),
     ]
@@ -77,10 +56,12 @@ async fn what_is_stored_and_not_applied_is_said() -> Outcome {
         let told = warnings(&client, target, &object).await?;
         assert_eq!(told.len(), usize::from(want.is_some()), "{target} {told:?}");
     }
-    let mut again = json!({"metadata": {"name": "again"}, "spec": {"hard": {"pods": "2"}}});
-    warnings(&client, "/api/v1/namespaces/default/resourcequotas", &again).await?;
-    again["metadata"]["labels"] = json!({"a": "b"});
-    asked(&client, ("PUT", "/api/v1/namespaces/default/resourcequotas/again"), Some(&again), 200).await?;
+    let schemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    let spec = json!({"matchingPrecedence": 6, "priorityLevelConfiguration": {"name": "x"}});
+    warnings(&client, schemas, &json!({"metadata": {"name": "again"}, "spec": spec})).await?;
+    let mut again = asked(&client, ("GET", &format!("{schemas}/again")), None, 200).await?;
+    again["metadata"] = json!({"name": "again", "labels": {"a": "b"}});
+    asked(&client, ("PUT", &format!("{schemas}/again")), Some(&again), 200).await?;
     let kinds = cases().iter().filter(|(_, _, want)| want.is_some()).count();
     // The log has a thread of its own, which has written what was logged when the process has ended.
     let all_logged = async || -> Outcome {

@@ -1,4 +1,5 @@
-//! Somebody else decides: `--authorization-mode=Webhook` and `--authorization-config`, with a webhook in this test that hangs, fails and lies when it is told to.
+//! Somebody else decides: `--authorization-mode=Webhook` and `--authorization-config`, with a webhook in this test that hangs, fails and lies when it is told
+//! to.
 
 use std::{
     convert::Infallible,

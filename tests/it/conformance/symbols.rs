@@ -1,4 +1,5 @@
-//! Symbols for what may differ between two right answers: revisions of lists and bookmarks, tokens' revisions, the server's address, and the name of the node authorizer, which 1.37 puts before its reason.
+//! Symbols for what may differ between two right answers: revisions of lists and bookmarks, tokens' revisions, the server's address, and the name of the node
+//! authorizer, which 1.37 puts before its reason.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! A real kube-apiserver that hands two groups to ours through APIServices, as the manifests of `watchcache aggregate` say, with a kube-controller-manager beside it and kubectl in
-//! front. No pod runs here: ours is a process, and the Service leads to this machine.
+//! A real kube-apiserver that hands two groups to ours through APIServices, as the manifests of `watchcache aggregate` say, with a kube-controller-manager
+//! beside it and kubectl in front. No pod runs here: ours is a process, and the Service leads to this machine.
 
 use std::{
     env, fs,

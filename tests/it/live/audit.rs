@@ -26,11 +26,6 @@ type Deliberate = (&'static str, fn(&Asked, &Value, &Value) -> bool);
 
 const DELIBERATE: &[Deliberate] = &[
     ("causes", |_, theirs, ours| without_causes(theirs) == without_causes(ours)),
-    ("pod-security", |_, theirs, ours| {
-        let mut theirs = theirs.clone();
-        let note = theirs["annotations"].as_object_mut().and_then(|notes| notes.remove("pod-security.kubernetes.io/enforce-policy"));
-        note.is_some() && theirs == *ours
-    }),
     // This kube-apiserver stores JSON. Some of these are a 422 besides.
     ("nulls", |_, theirs, ours| without_causes(&without_empty_rules(theirs)) == without_causes(&without_empty_rules(ours))),
     // kube-apiserver loses it: it cannot print what was sent.

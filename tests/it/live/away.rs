@@ -1,5 +1,5 @@
-//! A read replica that alone loses its etcd, or its kube-apiserver: nothing hangs, nothing is told to be newer than it is, and health says what is wrong. And the replica as
-//! README starts it lets in whom the kube-apiserver lets in.
+//! A read replica that alone loses its etcd, or its kube-apiserver: nothing hangs, nothing is told to be newer than it is, and health says what is wrong. And
+//! the replica as README starts it lets in whom the kube-apiserver lets in.
 
 use std::{
     env, fs,

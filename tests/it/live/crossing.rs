@@ -1,4 +1,5 @@
-//! Clients that move among two servers under test (one of them fed by the kube-apiserver, if that is the subject) and a kube-apiserver on one etcd, page by page and watch by watch, and must not notice.
+//! Clients that move among two servers under test (one of them fed by the kube-apiserver, if that is the subject) and a kube-apiserver on one etcd, page by
+//! page and watch by watch, and must not notice.
 
 use std::{
     collections::BTreeMap,

@@ -92,8 +92,8 @@ async fn fed_by_an_api_server() -> Outcome {
         let query = if number % 3 == 0 { "" } else { "?limit=500" };
         assert!(names(&ours, query).await?.contains(&name), "{name} is missing");
     }
-    let handed_on = asked(&ours, ("GET", "/api/v1/secrets"), None, 200).await.map_err(|error| format!("handed on: {error}"))?;
-    assert_eq!(handed_on["kind"], "SecretList");
+    let forwarded = asked(&ours, ("GET", "/api/v1/secrets"), None, 200).await.map_err(|error| format!("forwarded: {error}"))?;
+    assert_eq!(forwarded["kind"], "SecretList");
     let followed = async {
         while names(&ours, "?resourceVersion=0").await? != names(&theirs, "").await? {
             sleep(Duration::from_millis(50)).await;

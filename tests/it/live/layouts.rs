@@ -1,5 +1,5 @@
-//! Replicas of a real kube-apiserver whose resources lie in several etcds, by flags that say so and flags that do not; and of one that begins to serve something
-//! else while they run.
+//! Replicas of a real kube-apiserver whose resources lie in several etcds, by flags that say so and flags that do not; and of one that begins to serve
+//! something else while they run.
 
 use std::{
     env,
@@ -52,9 +52,9 @@ async fn told(client: &Client, target: &str, words: &[&str]) -> Result<String, F
     }
 }
 
-async fn handed_on(client: &Client, reason: &str) -> Result<u64, Failure> {
+async fn forwarded(client: &Client, reason: &str) -> Result<u64, Failure> {
     let text = String::from_utf8(client.fetch("/metrics").await?.body.to_vec())?;
-    let of = |line: &&str| line.starts_with("watchcache_handed_on_requests_total") && line.contains(&format!("\"{reason}\""));
+    let of = |line: &&str| line.starts_with("watchcache_forwarded_requests_total") && line.contains(&format!("\"{reason}\""));
     Ok(text.lines().filter(of).filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }
 
@@ -95,8 +95,8 @@ async fn what_clients_see_is_what_the_cluster_has() -> Outcome {
         running.ready(ours).await.map_err(|error| error.to_string())?;
         let says = ours.fetch("/readyz/upstream-resources").await?;
         let says = String::from_utf8_lossy(&says.body).into_owned();
-        assert_eq!(says.matches("handed on").count(), elsewhere.len(), "{says}");
-        assert!(elsewhere.iter().all(|name| says.contains(&format!("{name}: handed on"))), "{says}");
+        assert_eq!(says.matches("forwarded").count(), elsewhere.len(), "{says}");
+        assert!(elsewhere.iter().all(|name| says.contains(&format!("{name}: forwarded"))), "{says}");
     }
     // The others are not, and say why.
     told(&replicas[3].1, "/readyz/upstream-etcd", &["no namespace kube-system", "--etcd-prefix"]).await?;
@@ -114,7 +114,7 @@ async fn what_clients_see_is_what_the_cluster_has() -> Outcome {
     let handed: Vec<u64> = {
         let mut all = Vec::new();
         for (_, ours) in &replicas {
-            all.push(handed_on(ours, "incomplete").await?);
+            all.push(forwarded(ours, "incomplete").await?);
         }
         all
     };
@@ -146,7 +146,7 @@ async fn what_clients_see_is_what_the_cluster_has() -> Outcome {
     drop(kube);
     let kube = site.apiserver_at("kube-apiserver-again", kube_at, etcd, &[&both])?;
     kube.ready(&theirs).await.map_err(|error| error.to_string())?;
-    // What the server said before counts for two minutes more, for there might be several behind one address: until then it is handed on.
+    // What the server said before counts for two minutes more, for there might be several behind one address: until then it is forwarded.
     assert_eq!(items(ours, JOBS).await?, json!([]));
     Ok(())
 }

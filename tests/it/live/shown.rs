@@ -25,7 +25,7 @@ pub(super) async fn upstream(client: &Client, is_source: bool, answers: bool) ->
         let Some(wrong) = wrong else {
             assert_eq!(upstream["isSource"], is_source, "{shown}");
             assert!(upstream["resources"]["fromMemory"].as_u64() > Some(0) && shown["host"].is_null(), "{shown}");
-            assert!(upstream["handedOn"].as_array().is_some_and(|rows| !rows.is_empty()), "{shown}");
+            assert!(upstream["forwarded"].as_array().is_some_and(|rows| !rows.is_empty()), "{shown}");
             if !answers {
                 let why = upstream["lastFault"]["why"].as_str().unwrap_or_default();
                 assert!(!why.is_empty() && upstream["trouble"].is_string(), "{shown}");
@@ -38,12 +38,12 @@ pub(super) async fn upstream(client: &Client, is_source: bool, answers: bool) ->
     }
 }
 
-/// What of the requests that were handed on is shown otherwise than the metrics have it.
+/// What of the requests that were forwarded is shown otherwise than the metrics have it.
 fn differs(upstream: &Value, metrics: &str) -> Option<String> {
-    upstream["handedOn"].as_array()?.iter().find_map(|row| {
+    upstream["forwarded"].as_array()?.iter().find_map(|row| {
         let reason = row["reason"].as_str()?;
         let figure = |what: &str| {
-            let series = format!("watchcache_handed_on_duration_seconds_{what}{{reason=\"{reason}\"}} ");
+            let series = format!("watchcache_forwarded_duration_seconds_{what}{{reason=\"{reason}\"}} ");
             metrics.lines().find_map(|line| line.strip_prefix(&series)?.parse::<f64>().ok())
         };
         let codes: u64 = row["codes"].as_object()?.values().filter_map(Value::as_u64).sum();

@@ -1,4 +1,5 @@
-//! Servers that are fed by servers that are fed by a kube-apiserver: what the last one answers is as new as the kube-apiserver, or says that it may not be; loops are noticed.
+//! Servers that are fed by servers that are fed by a kube-apiserver: what the last one answers is as new as the kube-apiserver, or says that it may not be;
+//! loops are noticed.
 
 use std::{env, net::SocketAddr, path::PathBuf, process::Command, time::Duration};
 

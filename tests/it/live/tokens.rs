@@ -1,4 +1,5 @@
-//! TokenReviews on ours and on kube-apiserver, of tokens that either has issued and of what can be made of them with the issuer's key: the answers are the same.
+//! TokenReviews on ours and on kube-apiserver, of tokens that either has issued and of what can be made of them with the issuer's key: the answers are the
+//! same.
 //!
 //! `WATCHCACHE_TEST_REVIEWS` says how many reviews (400), `WATCHCACHE_TEST_SEED` repeats a run.
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # run.sh WORK WATCHCACHE SUITE…: Kubernetes' own integration tests on a watchcache, instead of the kube-apiserver that they start inside of themselves.
 #
-# Suites: apply, garbagecollector, namespace, dryrun (of k8s.io/kubernetes), crd, conversion (of k8s.io/apiextensions-apiserver). Each test gets a server of its own
+# Suites: apply, webhooks, policies, auth, certificates, dryrun, evictions, garbagecollector, namespace, pods, pvc, quota, serviceaccount, storageclasses
+# (of k8s.io/kubernetes), crd, conversion (of k8s.io/apiextensions-apiserver). Each test gets a server of its own
 # on an embedded store, at which it looks as at an etcd. Controllers are those that a test starts itself; WATCHCACHE_CONTROLLERS has the server run some, as
 # --controllers does. Needs a Go toolchain, a module source, python3; the first run compiles for ten minutes.
 set -euo pipefail
 
 version=1.36.3
-[ $# -ge 3 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 work=$(cd "$1" && pwd)
@@ -40,6 +41,8 @@ kubernetes() {
   rm -rf go.work vendor
   sed -i -E "s#=> \./staging/src/(k8s\.io/[a-z0-9-]+)#=> \1 v0.${version#1.}#" go.mod
   put kubernetes/cmd/kube-apiserver/app/testing watchcache.go testserver.go
+  put kubernetes/test/integration/framework watchcache.go framework.go
+  rm -f test/integration/framework/test_server.go
   # There is no etcd to start, no server inside of the program to leak from, and the store's keys begin as those of a cluster.
   python3 - test/integration/framework/etcd.go test/integration/framework/controlplane_utils.go << 'PY'
 import sys
@@ -64,7 +67,7 @@ server = os.path.join(folder, "fixtures", "server.go")
 text = open(server).read()
 start, end = text.index("func startDefaultServer("), text.index("// StartDefaultServerWithClients starts")
 text = text[:start] + """func startDefaultServer(_ servertesting.Logger, flags ...string) (func(), servertesting.TestServer, error) {
-	server, err := startWatchcache(flags)
+	server, err := startWatchcache(flags, nil)
 	if err != nil {
 		return nil, servertesting.TestServer{}, err
 	}
@@ -97,7 +100,9 @@ run() {
   mkdir -p "$work/$1"
   go test -c -o "$work/$1/integration.test" "./test/integration/$3" || return 1
   cd "test/integration/$3"
-  "$work/$1/integration.test" -test.v -test.skip "$skipped" > "$work/$1.log" 2>&1 || true
+  mkdir -p "$work/$1/tmp"
+  TMPDIR=$work/$1/tmp "$work/$1/integration.test" -test.v -test.skip "$skipped" > "$work/$1.log" 2>&1 || true
+  rm -rf "$work/$1/tmp"
   echo "$1: $(grep -c '^--- PASS' "$work/$1.log") passed, failed: $(sed -n 's/^--- FAIL: \([^ ]*\).*/\1/p' "$work/$1.log" | tr '\n' ' ')"
   ! grep -q '^--- FAIL\|^panic' "$work/$1.log"
 }
@@ -106,7 +111,9 @@ failed=0
 for suite in "$@"; do
   case $suite in
     apply) kubernetes && run apply kubernetes apiserver/apply || failed=1 ;;
-    garbagecollector | namespace | dryrun) kubernetes && run "$suite" kubernetes "$suite" || failed=1 ;;
+    webhooks) kubernetes && run webhooks kubernetes apiserver/admissionwebhook || failed=1 ;;
+    policies) kubernetes && run policies kubernetes apiserver/cel || failed=1 ;;
+    auth | certificates | dryrun | evictions | garbagecollector | namespace | pods | pvc | quota | serviceaccount | storageclasses) kubernetes && run "$suite" kubernetes "$suite" || failed=1 ;;
     crd) apiextensions && run crd apiextensions . || failed=1 ;;
     conversion) apiextensions && run conversion apiextensions conversion || failed=1 ;;
     *) echo "unknown suite $suite" >&2; exit 2 ;;

@@ -49,8 +49,8 @@ type TestServer struct {
 func NewDefaultTestServerOptions() *TestServerInstanceOptions { return &TestServerInstanceOptions{} }
 
 // StartTestServer starts a server.
-func StartTestServer(_ ktesting.TB, _ *TestServerInstanceOptions, flags []string, _ *storagebackend.Config) (TestServer, error) {
-	server, err := startWatchcache(flags)
+func StartTestServer(_ ktesting.TB, _ *TestServerInstanceOptions, flags []string, config *storagebackend.Config) (TestServer, error) {
+	server, err := startWatchcache(flags, config)
 	if err != nil {
 		return TestServer{}, err
 	}

@@ -36,7 +36,8 @@ pub(crate) use handle::{Heard, Load};
 pub(crate) use mixture::Mixed;
 pub(crate) use stamp::{STAMPS, Stamp, seq_of};
 
-/// How long a request or a connection of the load generator may take, seconds. A list of 30 MB on a busy machine takes two; fifty of 50 MB at once, half a minute.
+/// How long a request or a connection of the load generator may take, seconds. A list of 30 MB on a busy machine takes two; fifty of 50 MB at once, half a
+/// minute.
 const REQUEST_SECONDS: u64 = 240;
 
 /// The HTTP version, chosen by ALPN: nothing is negotiated.

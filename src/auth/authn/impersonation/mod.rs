@@ -78,17 +78,24 @@ pub struct Impersonated {
 /// Decides who may act as whom.
 #[derive(Debug)]
 pub struct Impersonation {
+    is_constrained: bool,
     /// How users, by the digests of their names, did it last. That is tried first, and its no is what they are told.
     last: Mutex<Recent<[u8; 32], Mode, ()>>,
 }
 
 impl Default for Impersonation {
     fn default() -> Impersonation {
-        Impersonation { last: Mutex::new(Recent::new(USERS_MAX, usize::MAX)) }
+        Impersonation { is_constrained: true, last: Mutex::new(Recent::new(USERS_MAX, usize::MAX)) }
     }
 }
 
 impl Impersonation {
+    /// `is_constrained`: whether the modes of 1.36 count beside the old one.
+    #[must_use]
+    pub fn new(is_constrained: bool) -> Impersonation {
+        Impersonation { is_constrained, ..Impersonation::default() }
+    }
+
     /// Whom a request wants to be carried out as, as it says; those headers are gone afterwards. `None` when it does not want to.
     ///
     /// # Errors
@@ -128,7 +135,8 @@ impl Impersonation {
         let key: [u8; 32] = Sha256::digest(&requestor.name).into();
         let last = self.last.lock().get(&key, ()).copied();
         let mut first = None;
-        for mode in last.into_iter().chain(Mode::ALL.into_iter().filter(|mode| Some(*mode) != last)) {
+        let all = Mode::ALL.into_iter().filter(|mode| self.is_constrained || *mode == Mode::Legacy);
+        for mode in last.into_iter().chain(all.filter(|mode| Some(*mode) != last)) {
             match mode.check(wanted, requestor, verb, ask) {
                 Some(Ok(user)) => {
                     if last != Some(mode) {

@@ -99,8 +99,8 @@ impl<'a> TokenRequest<'a> {
         }
     }
 
-    /// Checks the rest of a request for a token of this account, in kube-apiserver's order. `tree` is the body, whose types were checked; `audiences` are those of
-    /// the API.
+    /// Checks the rest of a request for a token of this account, in kube-apiserver's order. `tree` is the body, whose types were checked; `audiences` are those
+    /// of the API.
     ///
     /// # Errors
     /// What the client is told.

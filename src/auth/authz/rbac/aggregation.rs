@@ -74,7 +74,7 @@ impl RbacIndex {
         roles.sort_by_key(|(name, _)| *name);
         let changed = |(name, role): &(&Arc<str>, &Role)| {
             let rules = union(&roles, name, role.aggregation_rule.as_ref()?)?;
-            let differs = !rules.iter().copied().eq(&role.rules);
+            let differs = !rules.iter().copied().eq(role.rules.iter());
             differs.then(|| Aggregated { name: Arc::clone(name), rules: rules.into_iter().cloned().collect() })
         };
         roles.iter().filter_map(changed).collect()
@@ -89,7 +89,7 @@ fn union<'a>(roles: &[(&Arc<str>, &'a Role)], name: &str, rule: &Rule) -> Option
             return None;
         }
         let selected = roles.iter().filter(|(of, role)| ***of != *name && selector.matches(&role.metadata.labels));
-        rules.extend(selected.flat_map(|(_, role)| &role.rules).filter(|rule| seen.insert(*rule)));
+        rules.extend(selected.flat_map(|(_, role)| role.rules.iter()).filter(|rule| seen.insert(*rule)));
     }
     Some(rules)
 }

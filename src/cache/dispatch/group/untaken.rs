@@ -57,7 +57,8 @@ mod tests {
     use super::*;
     use crate::dispatch::{
         GroupKey, GroupLimits,
-        group::{EncodedEvent, Taken},
+        frame::{EncodedEvent, Frame},
+        group::Taken,
     };
     use codec::Encoder;
     use model::Filter;
@@ -78,7 +79,7 @@ mod tests {
         let (live, late) = (group.sit(), group.sit());
         assert!(live.join(Revision(10)));
         assert_eq!((group.pending(live.number()), group.log_bytes()), (Some(Untaken { events: 0, first: None }), 0));
-        let events = [11, 12, 13].map(|revision| EncodedEvent { revision: Revision(revision), bytes: Ok("event".into()) });
+        let events = [11, 12, 13].map(|revision| EncodedEvent { revision: Revision(revision), frame: Frame::Made(Ok("event".into())) });
         group.append(events.into_iter(), Revision(10));
         assert_eq!((group.pending(live.number()), group.log_bytes()), (Some(Untaken { events: 3, first: Some(Revision(11)) }), 15));
         assert_eq!((group.pending(late.number()), group.pending(7)), (None, None), "who catches up has no place in the log");

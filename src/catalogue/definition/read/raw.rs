@@ -7,12 +7,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
 use super::{Draft, Schema, Version};
-use crate::{
-    builtins::members,
-    converted::{ConversionWebhook, WebhookPlace},
-    served::ScalePaths,
-};
-use model::PrinterColumn;
+use crate::{builtins::members, converted::ConversionWebhook, served::ScalePaths};
+use model::{PrinterColumn, WebhookPlace};
 
 /// The object as both API versions write it: v1beta1 may say at the top of `spec` what holds for every version.
 #[derive(Deserialize)]

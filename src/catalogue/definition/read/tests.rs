@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Catalogue, WebhookPlace};
-use model::selector::Field;
+use crate::Catalogue;
+use model::{WebhookPlace, selector::Field};
 
 fn version(name: &str, more: Value) -> Value {
     let mut version = json!({"name": name, "served": true, "storage": false, "schema": {"openAPIV3Schema": {"properties": {"a": {}}}}});

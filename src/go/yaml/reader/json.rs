@@ -9,8 +9,8 @@ const KEY_BYTES_MAX: usize = 1000;
 /// Digits of an integer that fits whatever they are.
 const DIGITS_MAX: usize = 18;
 
-/// Reads an object on one line. `None` when it is none, or when it has anything that YAML may read otherwise: line breaks, fractions and exponents, keys that stand
-/// twice, merge keys, surrogates, characters that YAML does not print or takes for line breaks.
+/// Reads an object on one line. `None` when it is none, or when it has anything that YAML may read otherwise: line breaks, fractions and exponents, keys that
+/// stand twice, merge keys, surrogates, characters that YAML does not print or takes for line breaks.
 pub(super) fn read(text: &str) -> Option<Value> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     if reader.next() != Some(b'{') {

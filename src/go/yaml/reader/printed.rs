@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::parse;
 use crate::yaml::yaml;
 
-/// Texts of what YAML gives a meaning to, without what the reader of YAML 1.2 and the printer of YAML 1.1 see differently: breaks of Unicode.
+/// Texts of what YAML gives a meaning to, without breaks of Unicode: the printer folds them, as the real server's does.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-zA-Z0-9]{1,8}",

@@ -81,6 +81,13 @@ fn what_is_refused_has_the_texts_of_the_real_server() {
         ("a: !!null x", "cannot decode !!str `x` as a !!null"),
         ("null: d", r#"unsupported map key of type: %!s(<nil>), key: <nil>, value: "d""#),
         ("a:\n  <<: [1]\n", "map merge requires map or sequence of maps as the value"),
+        ("{a: b}: c", r#"invalid map key: map[interface {}]interface {}{"a":"b"}"#),
+        ("18446744073709551615: a", r#"unsupported map key of type: uint64, key: 0xffffffffffffffff, value: "a""#),
+        ("- a\nb: c\n", "line 1: did not find expected '-' indicator"),
+        ("a: 1\nb: [\n", "line 2: did not find expected node content"),
+        ("a: 1\nb: \"\n", "line 3: found unexpected end of stream"),
+        ("a: !!timestamp 2001-2-29", "cannot decode !!str `2001-2-29` as a !!timestamp"),
+        ("a: !!int 2001-2-28", "cannot decode !!str `2001-2-28` as a !!int"),
     ];
     for (text, want) in cases {
         assert_eq!(refused(text), want, "{text}");
@@ -124,8 +131,36 @@ fn a_duplicate_is_told_with_the_line_of_its_value() {
 #[test]
 fn blocks_and_quotes() {
     let text = "k: |\n  line\n  two\nf: >-\n  a\n  b\nq: \"a\\\n   b\\x41\\u0042\\n\"\ns: 'it''s'\np: a\n  b\n";
-    assert_eq!(read(r#"a: "\/""#)["a"], "/", "YAML 1.2; the real server refuses it");
+    assert_eq!(refused(r#"a: "\/""#), "found unknown escape character", "YAML 1.2 reads it");
     assert_eq!(read(text), json!({"k": "line\ntwo\n", "f": "a b", "q": "abAB\n", "s": "it's", "p": "a b"}));
+}
+
+/// What YAML 1.1 calls a break ends a line wherever it stands. `tests/differential/yaml.sh` compares thousands of documents with Go.
+#[test]
+fn breaks_are_those_of_yaml_1_1() {
+    for (name, at) in [("LF", "\n"), ("CR", "\r"), ("NEL", "\u{85}"), ("LS", "\u{2028}"), ("PS", "\u{2029}")] {
+        let is_kept = matches!(name, "LS" | "PS");
+        let folded = if is_kept { format!("x{at}y") } else { "x y".to_owned() };
+        for text in [format!("a: \"x{at}y\""), format!("a: 'x{at}y'"), format!("a: x{at}  y"), format!("a: >-{at}  x{at}  y")] {
+            assert_eq!(read(&text)["a"], folded, "{name}");
+        }
+        let line = if is_kept { at } else { "\n" };
+        assert_eq!(read(&format!("a: |{at}  x{at}  y{at}"))["a"], format!("x{line}y{line}"), "{name}");
+        assert_eq!(read(&format!("# c{at}a: b{at}...{at}"))["a"], "b", "{name}");
+        assert_eq!(read(&format!("a: b{at}---{at}c: d")), json!({"a": "b"}), "{name}");
+        assert_eq!(told(&format!("a: b{at}a: c")), [r#"line 2: key "a" already set in map"#], "{name}");
+        for text in [format!("s:\n  a: x{at}y\n"), format!("s:\n  # c{at}x\n  a: b\n"), format!("s:\n  a: |\n    x{at}y\n")] {
+            assert!(refused(&text).contains("could not find expected ':'"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn bodies_may_be_utf_16() {
+    let units = |text: &str, unit: fn(u16) -> [u8; 2]| format!("\u{feff}{text}").encode_utf16().flat_map(unit).collect::<Vec<_>>();
+    for bytes in [units("a: é", u16::to_le_bytes), units("a: é", u16::to_be_bytes)] {
+        assert_eq!(parse(&bytes).expect("UTF-16").value["a"], "é");
+    }
 }
 
 #[test]

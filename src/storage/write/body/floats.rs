@@ -9,9 +9,10 @@ const FLOATS_BYTES_MAX: usize = 1 << 20;
 
 /// Where a body had floats without a fraction, as JSON pointers.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Floats(Vec<String>);
+pub(crate) struct Floats(Vec<(String, f64)>);
 
-/// Makes integers of the floats without a fraction, as Go does when it prints an untyped object: custom resources. Those beyond int64 stay floats. Tells where they were.
+/// Makes integers of the floats without a fraction, as Go does when it prints an untyped object: custom resources. Those beyond int64 stay floats. Tells where
+/// they were.
 pub(crate) fn whole_floats(value: &mut Value) -> Floats {
     let mut made = Made { path: String::new(), pointers: Vec::new(), bytes: 0 };
     if has_whole_float(value) {
@@ -27,18 +28,21 @@ impl Floats {
 
     /// Makes floats again of the integers that stand where floats were.
     pub(crate) fn put_back(&self, value: &mut Value) {
-        for pointer in &self.0 {
+        for (pointer, sent) in &self.0 {
             if let Some(place @ Value::Number(_)) = value.pointer_mut(pointer)
-                && let Some(float) = place.as_i64().and_then(|_| place.as_f64()).and_then(Number::from_f64)
+                && let Some(float) = place.as_i64().and_then(|_| place.as_f64())
             {
+                // 0 was -0, too.
+                let float = if float == 0.0 && *sent == 0.0 { *sent } else { float };
                 *place = float.into();
             }
         }
     }
 }
 
-fn whole_of(value: &Value) -> Option<i64> {
-    value.as_number().filter(|number| number.is_f64()).and_then(Number::as_f64).and_then(whole)
+fn whole_of(value: &Value) -> Option<(i64, f64)> {
+    let float = value.as_number().filter(|number| number.is_f64()).and_then(Number::as_f64)?;
+    Some((whole(float)?, float))
 }
 
 fn has_whole_float(value: &Value) -> bool {
@@ -52,7 +56,7 @@ fn has_whole_float(value: &Value) -> bool {
 
 struct Made {
     path: String,
-    pointers: Vec<String>,
+    pointers: Vec<(String, f64)>,
     bytes: usize,
 }
 
@@ -60,11 +64,11 @@ impl Made {
     fn whole(&mut self, value: &mut Value) {
         match value {
             Value::Number(_) => {
-                let Some(whole) = whole_of(value) else { return };
+                let Some((whole, float)) = whole_of(value) else { return };
                 *value = whole.into();
                 self.bytes += self.path.len();
                 if self.bytes <= FLOATS_BYTES_MAX {
-                    self.pointers.push(self.path.clone());
+                    self.pointers.push((self.path.clone(), float));
                 }
             }
             Value::Array(items) => {
@@ -106,8 +110,10 @@ mod tests {
         floats.put_back(&mut again);
         assert_eq!(again, sent);
         let mut large = json!([-0.0, 1e21, 9_223_372_036_854_775_808_f64]);
-        whole_floats(&mut large);
+        let signed = whole_floats(&mut large);
         assert_eq!(large.to_string(), "[0,1e+21,9.223372036854776e+18]");
+        signed.put_back(&mut large);
+        assert_eq!(large.to_string(), "[-0.0,1e+21,9.223372036854776e+18]");
         let mut other = json!({"a": "x", "b": [0]});
         floats.put_back(&mut other);
         assert_eq!(other, json!({"a": "x", "b": [0]}), "what is something else by now stays it");

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Syntax, looks_like_json, unrecognized};
+use crate::write::group_version;
 use model::invalid::FieldError;
 use schema::Schema;
 
@@ -40,7 +41,7 @@ pub(crate) fn identify(value: &mut Value, expected: &Expected<'_>, syntax: Synta
     if expected.custom && kind.is_empty() {
         return Err(unknown(format!("Object 'Kind' is missing in '{}'", shown(value, syntax, body))));
     }
-    let Some((group, version)) = split(&api_version) else {
+    let Some((group, version)) = group_version::split(&api_version) else {
         return Err(unknown(format!("unexpected GroupVersion string: {api_version}")));
     };
     if expected.custom && value.get("apiVersion").is_some_and(Value::is_null) {
@@ -87,7 +88,7 @@ pub(crate) fn converts(value: &Value, expected: &Expected<'_>) -> Result<(), Str
     }
     let text = |member: &str| value[member].as_str().unwrap_or_default().to_owned();
     let api_version = text("apiVersion");
-    let (group, version) = split(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
+    let (group, version) = group_version::split(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
     built_in(expected, (group, version), text("kind")).map_err(|wrong| wrong.why)
 }
 
@@ -174,19 +175,6 @@ fn is_taken_too(group: &str, version: &str, kind: &str) -> bool {
 
 fn mismatch(found: &str, expected: &Expected<'_>) -> String {
     format!("the API version in the data ({found}) does not match the expected API version ({})", expected.api_version())
-}
-
-/// Group and version of an `apiVersion`.
-pub(crate) fn split(api_version: &str) -> Option<(String, String)> {
-    if matches!(api_version, "" | "/") {
-        return Some((String::new(), String::new()));
-    }
-    let mut parts = api_version.split('/');
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some(version), None, None) => Some((String::new(), version.to_owned())),
-        (Some(group), Some(version), None) => Some((group.to_owned(), version.to_owned())),
-        _ => None,
-    }
 }
 
 fn joined(group: &str, version: &str) -> String {

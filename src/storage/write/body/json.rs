@@ -5,16 +5,17 @@ use std::{
     fmt::Write as _,
 };
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
-use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, PATHS_BYTES_MAX, TOLD_BYTES_MAX, long_paths};
+use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, PATHS_BYTES_MAX, long_paths};
+use crate::write::typed::TOLD_BYTES_MAX;
 use go::scanner::Scanner;
 
 /// A document that could be read.
 pub(super) struct Read {
     pub(super) value: Value,
     pub(super) duplicates: Vec<Duplicate>,
-    /// The first number that no float64 holds; zero stands in its place.
+    /// The first number that no float64 holds; the largest one stands in its place.
     pub(super) overflow: Option<String>,
 }
 
@@ -205,11 +206,38 @@ impl<'a> Parser<'a> {
         if let Some(exact) = text.parse::<i64>().ok().filter(|_| is_integer) {
             return Ok(exact.into());
         }
-        let number = text.parse().ok().and_then(Number::from_f64);
-        if number.is_none() {
+        let number = float_of(&text);
+        if number.is_infinite() {
             self.overflow.get_or_insert_with(|| text.into_owned());
         }
-        Ok(number.map_or_else(|| 0.into(), Value::Number))
+        Ok(held(number).into())
+    }
+}
+
+fn float_of(text: &str) -> f64 {
+    text.parse().unwrap_or_default()
+}
+
+/// The float that stands for one in a tree.
+fn held(number: f64) -> f64 {
+    number.clamp(f64::MIN, f64::MAX)
+}
+
+/// Returns the first number of a document that is printed like this, as it was sent.
+pub(super) fn number_as_sent<'b>(bytes: &'b [u8], printed: &str) -> Option<&'b str> {
+    let wanted = float_of(printed);
+    let mut scanner = Scanner::new(bytes);
+    loop {
+        match scanner.token().ok()? {
+            b'"' => drop(scanner.string().ok()?),
+            b'-' | b'0'..=b'9' => {
+                let text = std::str::from_utf8(scanner.number().ok()?.0).ok()?;
+                if text == printed || text.parse::<i64>().is_err() && held(float_of(text)).to_bits() == wanted.to_bits() {
+                    return Some(text);
+                }
+            }
+            _ => scanner.skip(),
+        }
     }
 }
 

@@ -8,12 +8,33 @@ use model::{
 };
 use serde_json::{Value, json};
 
-use super::{metadata, tree};
+use super::row::Strategy;
+use crate::write::{metadata, tree};
+
+const fn role(storage: &'static str) -> Strategy {
+    Strategy {
+        storage,
+        validate_create: |role| validate_role(role, None),
+        validate_update: |_, old, new| validate_role(new, Some(old)),
+        ..Strategy::COMMON
+    }
+}
+
+const fn binding(storage: &'static str) -> Strategy {
+    Strategy {
+        storage,
+        validate_create: |binding| validate_binding(binding, None),
+        validate_update: |_, old, new| validate_binding(new, Some(old)),
+        ..Strategy::COMMON
+    }
+}
+
+pub(super) const ALL: [Strategy; 4] = [role("roles"), role("clusterroles"), binding("rolebindings"), binding("clusterrolebindings")];
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Of a Role, or of a ClusterRole, which has no namespace. Values of selectors that were wrong before may stay so.
-pub(super) fn validate_role(role: &Value, old: Option<&Value>) -> Vec<FieldError> {
+fn validate_role(role: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let is_namespaced = is_namespaced(role);
     let mut errors: Vec<FieldError> =
         items(role, "rules").iter().enumerate().flat_map(|(i, rule)| wrong_rule(rule, is_namespaced, &format!("rules[{i}]"))).collect();
@@ -95,7 +116,7 @@ fn wrong_selector(selector: &Value, field: &str, any_value: bool) -> Vec<FieldEr
 }
 
 /// Of a RoleBinding, or of a ClusterRoleBinding, which has no namespace. What it binds stays.
-pub(super) fn validate_binding(binding: &Value, old: Option<&Value>) -> Vec<FieldError> {
+fn validate_binding(binding: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let is_namespaced = is_namespaced(binding);
     let kinds = if is_namespaced { &["Role", "ClusterRole"][..] } else { &["ClusterRole"] };
     let of = |binding: &Value| ["apiGroup", "kind", "name"].map(|member| tree::text(binding, &["roleRef", member]).to_owned());

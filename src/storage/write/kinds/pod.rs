@@ -2,17 +2,75 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::tree;
-use go::quantity;
+use super::{
+    pod_parts,
+    row::{JudgedAsNew, RESET_FOR_STATUS, StatusMetadata, Strategy},
+    warnings::{self, addresses, host_name},
+};
+use crate::write::{part::Part, tree};
+use model::invalid::FieldError;
 
-/// The resources that make the class.
-const COUNTED: [&str; 2] = ["cpu", "memory"];
+pub(super) const PODS: Strategy = Strategy {
+    storage: "pods",
+    prepare_create,
+    prepare_update,
+    take,
+    judged_as_new: JudgedAsNew::Main,
+    status_metadata: StatusMetadata::Without(&["deletionTimestamp", "ownerReferences"]),
+    validate_create: builtins::pod::create,
+    validate_update,
+    warn,
+    warn_status,
+    ..Strategy::COMMON
+};
+
+fn prepare_create(pod: &mut Value, warnings: &mut Vec<String>) {
+    begin(pod);
+    pod_parts::confine(pod, warnings);
+}
+
+fn prepare_update(part: Part, old: &Value, new: &mut Value) {
+    if part == Part::Status {
+        keep_class(new, old);
+        keep_observed(new, old);
+    }
+}
+
+fn take(part: Part, old: &Value, wanted: Value) -> Value {
+    match part {
+        Part::EphemeralContainers => pod_parts::with_ephemeral_containers(old, wanted, RESET_FOR_STATUS),
+        Part::Resize => pod_parts::with_resources(old, wanted, RESET_FOR_STATUS),
+        _ => wanted,
+    }
+}
+
+fn validate_update(part: Part, old: &Value, new: &Value) -> Vec<FieldError> {
+    match part {
+        Part::Main => builtins::pod::update(old, new),
+        Part::Status => builtins::pod::update_status(old, new),
+        Part::EphemeralContainers => builtins::pod::update_ephemeral_containers(old, new),
+        Part::Resize => builtins::pod::resize(old, new),
+        Part::Finalizers | Part::Approval | Part::Server => Vec::new(),
+    }
+}
+
+fn warn(old: Option<&Value>, new: &Value, warnings: &mut Vec<String>) {
+    if old.is_none() {
+        host_name("the Pod's hostname", new, warnings);
+        warnings::pod::of("", new, warnings);
+    }
+}
+
+fn warn_status(new: &Value, warnings: &mut Vec<String>) {
+    addresses(("status.podIPs", ".ip", "ip"), new, warnings);
+    addresses(("status.hostIPs", ".ip", "ip"), new, warnings);
+}
 
 /// The first status of a Pod.
-pub(super) fn begin(pod: &mut Value) {
-    let mut status = json!({"phase": "Pending", "qosClass": class(pod)});
+fn begin(pod: &mut Value) {
+    let mut status = json!({"phase": "Pending", "qosClass": builtins::pod::class(pod)});
     if tree::at(pod, &["spec", "schedulingGates"]).and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": tree::text(pod, &["metadata", "creationTimestamp"]),
@@ -24,7 +82,7 @@ pub(super) fn begin(pod: &mut Value) {
 }
 
 /// The class stays when who writes the status does not know it.
-pub(super) fn keep_class(new: &mut Value, old: &Value) {
+fn keep_class(new: &mut Value, old: &Value) {
     let class = tree::text(old, &["status", "qosClass"]);
     if tree::text(new, &["status", "qosClass"]).is_empty() && !class.is_empty() {
         tree::set(new, &["status", "qosClass"], class.into());
@@ -32,7 +90,7 @@ pub(super) fn keep_class(new: &mut Value, old: &Value) {
 }
 
 /// Generations that the writer of the status does not tell stay what they were: that of the status, and those of conditions, the n-th of its type each.
-pub(super) fn keep_observed(new: &mut Value, old: &Value) {
+fn keep_observed(new: &mut Value, old: &Value) {
     const OBSERVED: &str = "observedGeneration";
     let untold = |holder: &Value| tree::integer(holder, &[OBSERVED]).unwrap_or(0) == 0;
     let keep = |holder: &mut Value, known: Option<&Value>| {
@@ -79,50 +137,6 @@ fn merge_label_keys(pod: &mut Value) {
     spec.get_mut("topologySpreadConstraints").and_then(Value::as_array_mut).into_iter().flatten().for_each(&mut merge);
 }
 
-/// The class that is known of a Pod, or else follows from it.
-pub(super) fn known_class(pod: &Value) -> &str {
-    Some(tree::text(pod, &["status", "qosClass"])).filter(|class| !class.is_empty()).unwrap_or_else(|| class(pod))
-}
-
-/// `Guaranteed` when all that is used is limited to what is asked for, `BestEffort` when nothing is told (`ComputePodQOS`).
-pub(super) fn class(pod: &Value) -> &'static str {
-    let spec = &pod["spec"];
-    let whole = spec.get("resources").filter(|resources| resources.is_object());
-    let containers = |name: &str| spec.get(name).and_then(Value::as_array).into_iter().flatten().map(|container| &container["resources"]);
-    let parts: Vec<&Value> = match whole {
-        Some(whole) => vec![whole],
-        None => containers("containers").chain(containers("initContainers")).collect(),
-    };
-    let (mut requests, mut limits, mut limited) = (Sum::default(), Sum::default(), true);
-    for part in parts {
-        requests.add(&part["requests"]);
-        // Of a whole Pod only limits that are there are looked at.
-        limited &= limits.add(&part["limits"]) == COUNTED.len() || whole.is_some() && part["limits"].as_object().is_none_or(Map::is_empty);
-    }
-    match (requests.0.is_empty() && limits.0.is_empty(), limited && requests == limits) {
-        (true, _) => "BestEffort",
-        (false, true) => "Guaranteed",
-        (false, false) => "Burstable",
-    }
-}
-
-/// How much of each resource; one that cannot be counted is not equal to anything.
-#[derive(Default, PartialEq)]
-struct Sum(BTreeMap<&'static str, f64>);
-
-impl Sum {
-    /// Adds those that are more than nothing; how many there were.
-    fn add(&mut self, list: &Value) -> usize {
-        let amounts = COUNTED.iter().filter_map(|name| Some((*name, list.get(*name)?.as_str()?)));
-        let amounts: Vec<_> = amounts
-            .map(|(name, text)| (name, quantity::approximate(text).unwrap_or(f64::NAN)))
-            .filter(|(_, amount)| amount.is_nan() || *amount > 0.0)
-            .collect();
-        amounts.iter().for_each(|(name, amount)| *self.0.entry(*name).or_default() += amount);
-        amounts.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,22 +166,5 @@ mod tests {
         let mut new = json!({"status": {"conditions": [condition("a", 0), {"type": "a"}, condition("b", 9), {"type": "a"}]}});
         keep_observed(&mut new, &old);
         assert_eq!(new, pod(3, json!([condition("a", 1), condition("a", 4), condition("b", 9), {"type": "a"}])));
-    }
-
-    #[test]
-    fn classes() {
-        let of = |spec: Value| class(&json!({"spec": spec}));
-        let container = |requests: Value, limits: Value| json!({"resources": {"requests": requests, "limits": limits}});
-        let both = json!({"cpu": "1", "memory": "1Gi"});
-        assert_eq!(of(json!({"containers": [{}]})), "BestEffort");
-        assert_eq!(of(json!({"containers": [container(json!({"cpu": "0"}), json!({"gpu": "1"}))]})), "BestEffort");
-        assert_eq!(of(json!({"containers": [container(json!({"cpu": "1000m", "memory": "1024Mi"}), both.clone())]})), "Guaranteed");
-        assert_eq!(of(json!({"containers": [container(both.clone(), both.clone()), {}]})), "Burstable");
-        assert_eq!(of(json!({"containers": [container(json!({"cpu": "1"}), both.clone())]})), "Burstable");
-        assert_eq!(
-            of(json!({"containers": [container(both.clone(), both.clone())], "resources": {"requests": {"cpu": "2"}}})),
-            "Burstable"
-        );
-        assert_eq!(of(json!({"containers": [{}], "resources": {"requests": both, "limits": both}})), "Guaranteed");
     }
 }

@@ -2,12 +2,46 @@
 
 use serde_json::{Value, json};
 
-use super::tree;
+use super::{
+    row::{JudgedAsNew, Strategy},
+    warnings::{address, addresses, annotation, items},
+};
+use crate::write::services::validate;
+use crate::write::{part::Part, tree};
+use builtins::endpoints;
+
+pub(super) const SERVICES: Strategy = Strategy {
+    storage: "services/specs",
+    prepare_update: |part, old, new| {
+        if part == Part::Main {
+            drop_by_type(new, old);
+        }
+    },
+    validate_update: |part, old, new| match part {
+        Part::Status => validate::status(new, old),
+        _ => Vec::new(),
+    },
+    warn: |_, new, warnings| warn(new, warnings),
+    warn_status: |new, warnings| addresses(("status.loadBalancer.ingress", "", "ip"), new, warnings),
+    ..Strategy::COMMON
+};
+
+/// Who made the endpoints of a Service: the addresses of controllers are in order.
+const MANAGER: [&str; 3] = ["metadata", "labels", "endpoints.kubernetes.io/managed-by"];
+
+pub(super) const ENDPOINTS: Strategy = Strategy {
+    storage: "services/endpoints",
+    judged_as_new: JudgedAsNew::Main,
+    validate_create: endpoints::create,
+    validate_update: |_, old, new| endpoints::update(old, new),
+    warn: |_, new, warnings| warn_of_endpoints(new, warnings),
+    ..Strategy::COMMON
+};
 
 const BALANCER: &str = "LoadBalancer";
 
 /// Drops what the type does not need any more, if the client has not changed it, and the status of a load balancer that is none.
-pub(super) fn drop_by_type(new: &mut Value, old: &Value) {
+fn drop_by_type(new: &mut Value, old: &Value) {
     let of_type = |service: &Value, types: &[&str]| types.contains(&tree::text(service, &["spec", "type"]));
     let is_outside = |service: &Value| {
         let is_reached = !tree::texts(service, &["spec", "externalIPs"]).is_empty();
@@ -62,6 +96,58 @@ fn drop_ports(new: &mut Value, old: &Value) {
     let health = |service: &Value| tree::integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
     if asks_health(old) && !asks_health(new) && health(old) == health(new) {
         tree::member(new, "spec").remove("healthCheckNodePort");
+    }
+}
+
+fn warn(service: &Value, warnings: &mut Vec<String>) {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    let spec = &service["spec"];
+    let (kind, text) = (tree::text(spec, &["type"]), |name: &str| tree::text(spec, &[name]));
+    let (external, is_headless) = (tree::texts(spec, &["externalIPs"]), kind == "ClusterIP" && text("clusterIP") == "None");
+    if annotation(service, HINTS).is_some() {
+        warnings.push(format!("annotation {HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"));
+    }
+    if !matches!(text("clusterIP"), "" | "None") {
+        let all = tree::texts(spec, &["clusterIPs"]).into_iter().enumerate();
+        warnings.extend(all.filter_map(|(i, ip)| address::of_address(&format!("spec.clusterIPs[{i}]"), ip)));
+    }
+    if is_headless {
+        let ignored = [
+            ("loadBalancerIP", !text("loadBalancerIP").is_empty()),
+            ("externalIPs", !external.is_empty()),
+            ("SessionAffinity", text("sessionAffinity") != "None"),
+        ];
+        warnings.extend(ignored.iter().filter(|(_, is)| *is).map(|(name, _)| format!("spec.{name} is ignored for headless services")));
+    }
+    warnings.extend(external.iter().enumerate().filter_map(|(i, ip)| address::of_address(&format!("spec.externalIPs[{i}]"), ip)));
+    if !external.is_empty() && !is_headless && kind != "ExternalName" {
+        warnings.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
+    }
+    warnings.extend(address::of_address("spec.loadBalancerIP", text("loadBalancerIP")));
+    for (i, range) in tree::texts(spec, &["loadBalancerSourceRanges"]).into_iter().enumerate() {
+        warnings.extend(address::of_range(&format!("spec.loadBalancerSourceRanges[{i}]"), range));
+    }
+    if kind == "ExternalName" && !external.is_empty() {
+        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    }
+    if kind != "ExternalName" && !text("externalName").is_empty() {
+        warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+    }
+    if text("trafficDistribution") == "PreferClose" {
+        warnings.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
+    }
+}
+
+fn warn_of_endpoints(endpoints: &Value, warnings: &mut Vec<String>) {
+    if tree::text(endpoints, &MANAGER) == "endpoint-controller" {
+        return;
+    }
+    for (i, subset) in items(endpoints, &["subsets"]).enumerate() {
+        for list in ["addresses", "notReadyAddresses"] {
+            let all = items(subset, &[list]).enumerate();
+            warnings
+                .extend(all.filter_map(|(j, it)| address::of_address(&format!("subsets[{i}].{list}[{j}].ip"), tree::text(it, &["ip"]))));
+        }
     }
 }
 

@@ -1,14 +1,40 @@
 //! Who asks for a certificate, and who has said what about it (`pkg/registry/certificates/certificates`).
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::HashSet};
 
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{Part, signing_spec, tree};
-use crate::write::Requester;
+use super::{row::Strategy, signing_spec};
+use crate::write::{part::Part, tree};
+use admission::hooks::UserInfo;
 use go::quote::quoted;
 use model::invalid::FieldError;
+
+pub(super) const SIGNING_REQUESTS: Strategy = Strategy {
+    storage: "certificatesigningrequests",
+    identify,
+    prepare_update,
+    stamp,
+    take: |_, old, wanted| with_conditions(old, wanted),
+    validate_create,
+    validate_update: |part, old, new| validate_update(new, old, part),
+    ..Strategy::COMMON
+};
+
+fn prepare_update(part: Part, old: &Value, new: &mut Value) {
+    match part {
+        Part::Main => tree::take_over(tree::object(new), old.as_object().unwrap_or(&tree::NO_MEMBERS), "spec"),
+        Part::Status => keep_verdicts(new, old),
+        _ => {}
+    }
+}
+
+fn stamp(part: Part, old: Option<&Value>, new: &mut Value, now: OffsetDateTime) {
+    if let (Part::Status | Part::Approval, Some(old)) = (part, old) {
+        time_conditions(new, old, now);
+    }
+}
 
 /// Conditions that only the approval may change.
 const VERDICTS: [&str; 2] = ["Approved", "Denied"];
@@ -18,7 +44,7 @@ const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
 const IDENTITY: [&str; 4] = ["username", "uid", "groups", "extra"];
 
 /// Writes the identity of the requester over whatever the new request says of it.
-pub(super) fn identify(request: &mut Value, requester: Option<&Requester<'_>>) {
+fn identify(request: &mut Value, requester: Option<&UserInfo<'_>>) {
     let spec = tree::member(request, "spec");
     IDENTITY.iter().for_each(|name| drop(spec.remove(*name)));
     let Some(requester) = requester else { return };
@@ -35,8 +61,8 @@ pub(super) fn identify(request: &mut Value, requester: Option<&Requester<'_>>) {
     say("extra", Value::Object(extra), is_empty);
 }
 
-/// Keeps the verdicts as they are, unless one was added or taken away, and tells when each condition was updated.
-pub(super) fn keep_verdicts(new: &mut Value, old: &Value, now: OffsetDateTime) {
+/// Keeps the verdicts as they are, unless one was added or removed.
+fn keep_verdicts(new: &mut Value, old: &Value) {
     for verdict in VERDICTS {
         let known: Vec<Value> = conditions(old).iter().filter(|condition| tree::text(condition, &["type"]) == verdict).cloned().collect();
         let mut told: Vec<&mut Value> = conditions_mut(new).filter(|condition| tree::text(condition, &["type"]) == verdict).collect();
@@ -44,11 +70,10 @@ pub(super) fn keep_verdicts(new: &mut Value, old: &Value, now: OffsetDateTime) {
             told.iter_mut().zip(known).for_each(|(told, known)| **told = known);
         }
     }
-    time_conditions(new, old, now);
 }
 
-/// Tells when each condition was updated, and since when it is as it is.
-pub(super) fn time_conditions(new: &mut Value, old: &Value, now: OffsetDateTime) {
+/// Sets when each condition was updated, and since when it has its status.
+fn time_conditions(new: &mut Value, old: &Value, now: OffsetDateTime) {
     let now = tree::rfc3339(now);
     for condition in conditions_mut(new) {
         if tree::at(condition, &["lastUpdateTime"]).is_none() {
@@ -65,7 +90,7 @@ pub(super) fn time_conditions(new: &mut Value, old: &Value, now: OffsetDateTime)
 }
 
 /// The request with other conditions, and with the metadata that was sent.
-pub(super) fn with_conditions(old: &Value, mut wanted: Value) -> Value {
+fn with_conditions(old: &Value, mut wanted: Value) -> Value {
     let sent = tree::at(&wanted, &["status", "conditions"]).cloned();
     let known = old.as_object().unwrap_or(&tree::NO_MEMBERS);
     ["spec", "status"].iter().for_each(|name| tree::take_over(tree::object(&mut wanted), known, name));
@@ -78,15 +103,16 @@ pub(super) fn with_conditions(old: &Value, mut wanted: Value) -> Value {
 }
 
 /// What is wrong with a new request.
-pub(super) fn validate_create(request: &Value) -> Vec<FieldError> {
+fn validate_create(request: &Value) -> Vec<FieldError> {
     let mut errors = signing_spec::wrong_spec(request, None);
     errors.extend(validate_conditions(conditions(request), &[]));
     errors.extend(signing_spec::wrong_certificate(request, None));
     errors
 }
 
-/// What is wrong with a changed request: what it asks for, its certificate, and the change of its conditions and certificate. Who approves does not sign, who signs does not approve, and what was said stays said.
-pub(super) fn validate_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
+/// What is wrong with a changed request: what it asks for, its certificate, and the change of its conditions and certificate. Who approves does not sign, who
+/// signs does not approve, and what was said stays said.
+fn validate_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     const AT: &str = "status.conditions";
     let mut errors = signing_spec::wrong_spec(new, Some(old));
     errors.extend(validate_conditions(conditions(new), conditions(old)));
@@ -126,12 +152,14 @@ fn validate_conditions(new: &[Value], old: &[Value]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let kind = |condition: &Value| tree::text(condition, &["type"]).to_owned();
     let has = |conditions: &[Value], name: &str| conditions.iter().any(|condition| kind(condition) == name);
-    let is_twice = |conditions: &[Value], i: usize| conditions[..i].iter().any(|other| kind(other) == kind(&conditions[i]));
+    let mut seen = HashSet::new();
     let was_both = VERDICTS.iter().all(|verdict| has(old, verdict));
-    let was_twice = (0..old.len()).any(|i| is_twice(old, i));
+    let was_twice = !old.iter().all(|condition| seen.insert(kind(condition)));
+    let was_empty = has(old, "");
+    seen.clear();
     for (i, condition) in new.iter().enumerate() {
         let (kind, status, at) = (kind(condition), tree::text(condition, &["status"]), format!("status.conditions[{i}]"));
-        if kind.is_empty() && !has(old, "") {
+        if kind.is_empty() && !was_empty {
             errors.push(FieldError::required(format!("{at}.type"), ""));
         }
         let allowed: &[&str] = if FINAL.contains(&kind.as_str()) { &["True"] } else { &["False", "True", "Unknown"] };
@@ -141,11 +169,11 @@ fn validate_conditions(new: &[Value], old: &[Value]) -> Vec<FieldError> {
             errors.push(FieldError::not_supported(format!("{at}.status"), &status.into(), allowed));
         }
         let other = VERDICTS.iter().find(|verdict| VERDICTS.contains(&kind.as_str()) && **verdict != kind);
-        if !was_both && other.is_some_and(|other| has(&new[..i], other)) {
+        if !was_both && other.is_some_and(|other| seen.contains(*other)) {
             let why = "Approved and Denied conditions are mutually exclusive";
             errors.push(FieldError::invalid("status.conditions", &kind.as_str().into(), why));
         }
-        if !was_twice && is_twice(new, i) {
+        if !seen.insert(kind.clone()) && !was_twice {
             errors.push(FieldError::duplicate(format!("{at}.type"), &kind.as_str().into()));
         }
     }
@@ -169,14 +197,14 @@ mod tests {
         let forged =
             json!({"username": "system:admin", "uid": "0", "groups": ["system:masters"], "extra": {"k": ["v"]}, "signerName": "s"});
         let (groups, extra) = (["g".to_owned()], [("e".to_owned(), vec!["f".to_owned()])]);
-        let requester = Requester { name: "u", uid: "1", groups: &groups, extra: &extra };
+        let requester = UserInfo { name: "u", uid: "1", groups: &groups, extra: &extra };
         let mut request = json!({"spec": forged});
         identify(&mut request, Some(&requester));
         assert_eq!(request["spec"], json!({"username": "u", "uid": "1", "groups": ["g"], "extra": {"e": ["f"]}, "signerName": "s"}));
         let mut request = json!({"spec": forged});
         identify(&mut request, None);
         assert_eq!(request["spec"], json!({"signerName": "s"}), "the server itself asks for nothing");
-        let nobody = Requester { name: "u", uid: "", groups: &[], extra: &[] };
+        let nobody = UserInfo { name: "u", uid: "", groups: &[], extra: &[] };
         let mut request = json!({"spec": forged});
         identify(&mut request, Some(&nobody));
         assert_eq!(request["spec"], json!({"username": "u", "signerName": "s"}));
@@ -189,11 +217,13 @@ mod tests {
         let request = |conditions: Value| json!({"status": {"conditions": conditions}});
         let old = request(json!([condition("Approved", "a", "then".into()), condition("Failed", "f", "then".into())]));
         let mut new = request(json!([condition("Failed", "g", Value::Null), condition("Approved", "forged", Value::Null)]));
-        keep_verdicts(&mut new, &old, now);
+        keep_verdicts(&mut new, &old);
+        stamp(Part::Status, Some(&old), &mut new, now);
         let failed = json!({"type": "Failed", "status": "True", "reason": "g", "lastUpdateTime": "2026-01-02T03:04:05Z", "lastTransitionTime": "then"});
         assert_eq!(new, request(json!([failed, condition("Approved", "a", "then".into())])));
         let mut new = request(json!([condition("Denied", "d", Value::Null)]));
-        keep_verdicts(&mut new, &old, now);
+        keep_verdicts(&mut new, &old);
+        stamp(Part::Status, Some(&old), &mut new, now);
         assert_eq!(new, request(json!([condition("Denied", "d", "2026-01-02T03:04:05Z".into())])), "judged by `validate_update`, not here");
         let of_status = |error: &FieldError| error.field.starts_with("status");
         let texts =

@@ -8,7 +8,7 @@ use x509::certificate::Certificate;
 use x509::pem;
 use x509::request::CertificateRequest;
 
-use super::{metadata, tree};
+use crate::write::{metadata, tree};
 use catalogue::NameRule;
 use go::quote::quoted;
 use model::invalid::FieldError;

@@ -5,13 +5,45 @@ use std::collections::HashSet;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use super::tree;
+use super::{
+    row::{JudgedAsNew, Strategy, of_main},
+    warnings::{address, items},
+};
+use crate::write::tree;
+use builtins::{endpoints, resource_slice};
+use go::quote::quoted;
+
+/// Who made the slices of a Service: the addresses of controllers are in order.
+const MANAGER: [&str; 3] = ["metadata", "labels", "endpointslice.kubernetes.io/managed-by"];
+
+pub(super) const ENDPOINT_SLICES: Strategy = Strategy {
+    storage: "endpointslices",
+    judged_as_new: JudgedAsNew::Main,
+    validate_create: endpoints::create_slice,
+    validate_update: |_, old, new| endpoints::update_slice(old, new),
+    prepare_create: |slice, _| drop_topology(slice, None),
+    drop_counted: |old, new| drop_topology(new, Some(old)),
+    // Controllers find the slices of a Service by label (measured).
+    counted_metadata: Some("labels"),
+    warn,
+    ..Strategy::COMMON
+};
+
+pub(super) const RESOURCE_SLICES: Strategy = Strategy {
+    storage: "resourceslices",
+    stamp: |_, _, slice, now| time_taints(slice, now),
+    is_counted_before_features: true,
+    validate_create: resource_slice::create,
+    validate_update: |part, old, new| of_main(part, || resource_slice::update(old, new)),
+    warn: |_, new, warnings| warn_of_driver(new, warnings),
+    ..Strategy::COMMON
+};
 
 const TOPOLOGY: &str = "deprecatedTopology";
 const HOST: &str = "kubernetes.io/hostname";
 
 /// Drops the topology that v1 has no more. An endpoint whose node was only told there keeps it by name; endpoints that stay the same keep all.
-pub(super) fn drop_topology(slice: &mut Value, old: Option<&Value>) {
+fn drop_topology(slice: &mut Value, old: Option<&Value>) {
     let known = old.and_then(|old| tree::at(old, &["endpoints"]));
     if old.is_some() && known == tree::at(slice, &["endpoints"]) {
         return;
@@ -28,11 +60,31 @@ pub(super) fn drop_topology(slice: &mut Value, old: Option<&Value>) {
 }
 
 /// Tells since when devices are tainted.
-pub(super) fn time_taints(slice: &mut Value, now: OffsetDateTime) {
+fn time_taints(slice: &mut Value, now: OffsetDateTime) {
     let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut).into_iter().flatten();
     let taints = devices.filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();
     for taint in taints.filter(|taint| tree::at(taint, &["timeAdded"]).is_none()) {
         tree::set(taint, &["timeAdded"], tree::rfc3339(now).into());
+    }
+}
+
+fn warn(old: Option<&Value>, new: &Value, warnings: &mut Vec<String>) {
+    if old.is_none() && tree::text(new, &["addressType"]) == "FQDN" {
+        warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+    }
+    if matches!(tree::text(new, &MANAGER), "endpointslice-controller.k8s.io" | "endpointslicemirroring-controller.k8s.io") {
+        return;
+    }
+    for (i, endpoint) in items(new, &["endpoints"]).enumerate() {
+        let all = tree::texts(endpoint, &["addresses"]).into_iter().enumerate();
+        warnings.extend(all.filter_map(|(j, text)| address::of_address(&format!("endpoints[{i}].addresses[{j}]"), text)));
+    }
+}
+
+fn warn_of_driver(slice: &Value, warnings: &mut Vec<String>) {
+    let driver = tree::text(slice, &["spec", "driver"]);
+    if driver.chars().any(char::is_uppercase) {
+        warnings.push(format!("spec.driver: driver names should be lowercase; {} contains uppercase characters", quoted(driver)));
     }
 }
 

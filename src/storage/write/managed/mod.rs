@@ -6,7 +6,6 @@
 
 mod cap;
 mod conflict;
-mod conversions;
 mod entries;
 mod identifier;
 mod last_applied;
@@ -16,24 +15,31 @@ mod schema;
 
 use std::{
     borrow::Cow,
+    cell::RefCell,
     collections::BTreeMap,
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, LazyLock},
 };
 
 use merge::{ConvertError, Converter, Duplicates, Filter, ParseableType, PathElement, Set, TypedValue, UpdateError, Updater, VersionedSet};
 use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
 
 use self::{entries::Managed, identifier::Identifier};
-use super::{JSON_BYTES_MAX, Writer, failure::WriteError, kinds, object_ref::ObjectRef, strategy::Part, tree};
+use super::{
+    JSON_BYTES_MAX, Writer,
+    conversions::{Conversions, Missing},
+    failure::WriteError,
+    kinds,
+    object_ref::ObjectRef,
+    part::Part,
+    step::{Answers, Need, Stop},
+    tree,
+};
 use catalogue::Served;
 use codec::{normalize, versions::Version};
 use etcd::EtcdError;
 use registry::Resource;
 
-pub(super) use conversions::Conversions;
 pub(super) use schema::FieldTypes;
 
 /// The manager of an entry under which a write is counted until it is known whose it is.
@@ -80,10 +86,8 @@ pub(super) struct FieldManager<'a> {
     filters: BTreeMap<String, Filter>,
     /// Of its scale, instead of the object itself.
     of_scale: bool,
-    /// The object is too large with them.
-    is_given_up: AtomicBool,
-    /// What a webhook has made of the object.
-    conversions: Conversions,
+    /// When the write began: whatever is decided again is decided at the same time.
+    now: OffsetDateTime,
 }
 
 impl<'a> FieldManager<'a> {
@@ -94,35 +98,12 @@ impl<'a> FieldManager<'a> {
 
     /// Makes that of an object's scale.
     pub(super) fn of_scale(writer: &'a Writer, target: &'a ObjectRef, manager: Manager) -> Self {
-        let (is_given_up, conversions) = (AtomicBool::new(false), Conversions::default());
-        Self { writer, target, manager, filters: BTreeMap::new(), of_scale: true, is_given_up, conversions }
+        Self { writer, target, manager, filters: BTreeMap::new(), of_scale: true, now: tree::now() }
     }
 
-    fn types(&self) -> Types<'_> {
-        Types { writer: self.writer, target: self.target, of_scale: self.of_scale, conversions: &self.conversions }
-    }
-
-    /// Tells whether what was decided counts: it does not while an object is missing in another version.
-    ///
-    /// # Errors
-    /// One is missing; [`Self::complete`] finds it out.
-    pub(super) fn confirm_complete(&self) -> Result<(), WriteError> {
-        match self.conversions.is_incomplete() {
-            true => Err(WriteError::Raw("a conversion webhook has to be asked first".to_owned())),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns whether nothing was missing; finds out what was.
-    ///
-    /// # Errors
-    /// Too many wait for the webhook.
-    pub(super) async fn complete(&self) -> Result<bool, WriteError> {
-        if !self.conversions.is_incomplete() {
-            return Ok(true);
-        }
-        self.conversions.complete(self.target.resource.webhook.as_deref()).await?;
-        Ok(false)
+    fn types<'t>(&'t self, answers: &'t Answers<'_>) -> Types<'t> {
+        let conversions = &answers.conversions;
+        Types { writer: self.writer, target: self.target, of_scale: self.of_scale, conversions, missing: RefCell::default() }
     }
 
     fn api_version(&self) -> String {
@@ -145,41 +126,42 @@ impl<'a> FieldManager<'a> {
     }
 
     /// Notes in a new object who has made it.
-    pub(super) fn created(&self, object: &mut Value) {
-        self.note(None, object);
+    ///
+    /// # Errors
+    /// The object is needed in another version first.
+    pub(super) fn created(&self, answers: &Answers<'_>, object: &mut Value) -> Result<(), Stop> {
+        self.note(answers, None, object)
     }
 
     /// Notes in what an object becomes who has changed it.
-    pub(super) fn updated(&self, live: &Value, new: &mut Value) {
-        self.note(Some(live), new);
+    ///
+    /// # Errors
+    /// The object is needed in another version first.
+    pub(super) fn updated(&self, answers: &Answers<'_>, live: &Value, new: &mut Value) -> Result<(), Stop> {
+        self.note(answers, Some(live), new)
     }
 
-    /// Returns whether an update that failed is tried again without managed fields: they made the object too large for etcd.
-    pub(super) fn gives_up(&self, error: &WriteError) -> bool {
-        is_too_large(error) && !self.is_given_up.swap(true, Ordering::Relaxed)
-    }
-
-    fn note(&self, live: Option<&Value>, new: &mut Value) {
+    fn note(&self, answers: &Answers<'_>, live: Option<&Value>, new: &mut Value) -> Result<(), Stop> {
         let managed = self.managed_before(live, new);
         take_managed(new);
-        if self.is_given_up.load(Ordering::Relaxed) {
-            return;
+        if answers.without_managed {
+            return Ok(());
         }
         // What nobody manages stays so until somebody applies.
         if managed.is_empty() && live.is_some() {
-            return;
+            return Ok(());
         }
         let live = live.map_or_else(|| Cow::Owned(self.empty()), |live| self.shown(live));
-        let decoded = if self.of_scale { Cow::Borrowed(&*new) } else { kinds::decoded(self.target.served(), new) };
-        match self.update(&live, &self.shown(&decoded), managed, &self.manager.name) {
+        let decoded = if self.of_scale { Cow::Borrowed(&*new) } else { (kinds::of(self.target.served()).decoded)(new) };
+        match self.update(answers, &live, &self.shown(&decoded), managed, &self.manager.name) {
             Ok(managed) => put_managed(new, &managed),
-            // It is decided again when the missing one is there.
-            Err(_) if self.conversions.is_incomplete() => {}
-            Err(why) => {
+            Err(Unmanaged::Needs(need)) => return Err(Stop::Needs(need)),
+            Err(Unmanaged::Failed(why)) => {
                 let (name, kind) = (&self.target.name, self.kind());
                 tracing::error!(%name, %kind, %why, "managed fields cannot be kept up: they are dropped");
             }
         }
+        Ok(())
     }
 
     /// Returns the managers that count before a write: those that the client sent, if they say something. What is sent of a subresource has no say.
@@ -196,19 +178,19 @@ impl<'a> FieldManager<'a> {
     }
 
     /// Returns who manages what after an update of an object by this manager.
-    fn update(&self, live: &Value, new: &Value, mut managed: Managed, manager: &str) -> Result<Managed, String> {
-        let types = self.types();
+    fn update(&self, answers: &Answers<'_>, live: &Value, new: &Value, mut managed: Managed, manager: &str) -> Result<Managed, Unmanaged> {
+        let types = self.types(answers);
         let typed = types.own();
-        let of =
-            |what: &str, object: &Value, error| format!("failed to convert {what} object {} to smd typed: {error}", self.named(object));
+        let of = |what: &str, object: &Value, error| {
+            Unmanaged::Failed(format!("failed to convert {what} object {} to smd typed: {error}", self.named(object)))
+        };
         let new = TypedValue::new(Cow::Borrowed(new), &typed, Duplicates::Allowed).map_err(|error| of("new", new, error))?;
         let live = TypedValue::new(without_managed(live), &typed, Duplicates::Allowed).map_err(|error| of("live", live, error))?;
         let api_version = self.api_version();
         let managers = std::mem::take(&mut managed.managers);
-        managed.managers = self
-            .updater(&types)
-            .update(&live, &new, &api_version, managers, SELF)
-            .map_err(|error| format!("failed to update ManagedFields: {error}"))?;
+        let updated = self.updater(&types).update(&live, &new, &api_version, managers, SELF);
+        types.confirm_complete().map_err(Unmanaged::Needs)?;
+        managed.managers = updated.map_err(|error| Unmanaged::Failed(format!("failed to update ManagedFields: {error}")))?;
         strip(&mut managed, SELF);
         let identifier = self.identifier(manager, "Update");
         if let Some(fields) = managed.managers.remove(SELF) {
@@ -217,7 +199,7 @@ impl<'a> FieldManager<'a> {
                 None => fields,
             };
             managed.managers.insert(identifier.clone(), fields);
-            managed.times.insert(identifier, tree::rfc3339(tree::now()));
+            managed.times.insert(identifier, tree::rfc3339(self.now));
         }
         cap::updaters(&mut managed);
         Ok(managed)
@@ -226,26 +208,31 @@ impl<'a> FieldManager<'a> {
     /// Applies a configuration to an object in the version of the request, or makes one of it when there is none yet; the result has no defaults.
     ///
     /// # Errors
-    /// The configuration is not of this version, has fields that the kind has not, or others manage what it would change.
-    pub(super) fn applied(&self, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, WriteError> {
+    /// The configuration is not of this version, has fields that the kind has not, or others manage what it would change; or the object is needed in another
+    /// version first.
+    pub(super) fn applied(&self, answers: &Answers<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, Stop> {
         self.is_of_this_version(config)?;
         let of_live = live.map_or(Ok(Managed::default()), |live| Managed::read(tree::metadata(live).get(MANAGED_FIELDS)));
         let mut managed = of_live.map_err(|why| WriteError::Raw(format!("failed to decode managed fields: {why}")))?;
         if tree::metadata(config).get(MANAGED_FIELDS).is_some_and(|sent| !sent.is_null()) {
-            return Err(WriteError::BadRequest("metadata.managedFields must be nil".to_owned()));
+            return Err(WriteError::BadRequest("metadata.managedFields must be nil".to_owned()).into());
         }
         let empty = self.empty();
         let live = live.map_or(Cow::Borrowed(&empty), without_managed);
         if managed.is_empty() {
             let (before, now) = (&empty, &live);
-            managed = self
-                .update(before, now, managed, BEFORE_FIRST_APPLY)
-                .map_err(|why| WriteError::Raw(format!("failed to create manager for existing fields: {why}")))?;
+            managed = match self.update(answers, before, now, managed, BEFORE_FIRST_APPLY) {
+                Ok(managed) => managed,
+                Err(Unmanaged::Needs(need)) => return Err(Stop::Needs(need)),
+                Err(Unmanaged::Failed(why)) => {
+                    return Err(WriteError::Raw(format!("failed to create manager for existing fields: {why}")).into());
+                }
+            };
         }
-        let outcome = match self.apply(&live, config, managed.clone(), force) {
+        let outcome = match self.apply(answers, &live, config, managed.clone(), force) {
             Err(ApplyError::Conflicts(conflicts)) if self.manager.name == last_applied::KUBECTL => {
-                match last_applied::conflicts_left(conflicts, &live, &self.types().own(), &self.api_version()) {
-                    conflicts if conflicts.0.is_empty() => self.apply(&live, config, managed, true),
+                match last_applied::conflicts_left(conflicts, &live, &self.types(answers).own(), &self.api_version()) {
+                    conflicts if conflicts.0.is_empty() => self.apply(answers, &live, config, managed, true),
                     conflicts => Err(ApplyError::Conflicts(conflicts)),
                 }
             }
@@ -253,8 +240,9 @@ impl<'a> FieldManager<'a> {
         };
         let (object, managed) = match outcome {
             Ok(applied) => applied,
-            Err(ApplyError::Conflicts(conflicts)) => return Err(conflict::refused(&conflicts)),
-            Err(ApplyError::Other(why)) => return Err(WriteError::Raw(why)),
+            Err(ApplyError::Needs(need)) => return Err(Stop::Needs(need)),
+            Err(ApplyError::Conflicts(conflicts)) => return Err(conflict::refused(&conflicts).into()),
+            Err(ApplyError::Other(why)) => return Err(WriteError::Raw(why).into()),
         };
         let mut object = object.unwrap_or_else(|| live.into_owned());
         if self.manager.name == last_applied::KUBECTL {
@@ -264,8 +252,15 @@ impl<'a> FieldManager<'a> {
         Ok(object)
     }
 
-    fn apply(&self, live: &Value, config: &Value, mut managed: Managed, force: bool) -> Result<(Option<Value>, Managed), ApplyError> {
-        let types = self.types();
+    fn apply(
+        &self,
+        answers: &Answers<'_>,
+        live: &Value,
+        config: &Value,
+        mut managed: Managed,
+        force: bool,
+    ) -> Result<(Option<Value>, Managed), ApplyError> {
+        let types = self.types(answers);
         let (typed, api_version) = (types.own(), self.api_version());
         let config_typed = TypedValue::new(Cow::Borrowed(config), &typed, Duplicates::Refused)
             .map_err(|error| ApplyError::Other(format!("failed to create typed patch object {}: {error}", self.named(config))))?;
@@ -273,11 +268,13 @@ impl<'a> FieldManager<'a> {
             .map_err(|error| ApplyError::Other(format!("failed to create typed live object {}: {error}", self.named(live))))?;
         let identifier = self.identifier(&self.manager.name, "Apply");
         let managers = std::mem::take(&mut managed.managers);
-        let applied = self.updater(&types).apply(&live_typed, &config_typed, &api_version, managers, &identifier, force)?;
+        let applied = self.updater(&types).apply(&live_typed, &config_typed, &api_version, managers, &identifier, force);
+        types.confirm_complete().map_err(ApplyError::Needs)?;
+        let applied = applied?;
         managed.managers = applied.managers;
         strip(&mut managed, &identifier);
         if applied.object.is_some() {
-            managed.times.insert(identifier, tree::rfc3339(tree::now()));
+            managed.times.insert(identifier, tree::rfc3339(self.now));
         }
         Ok((applied.object, managed))
     }
@@ -326,7 +323,14 @@ pub(super) fn is_too_large(error: &WriteError) -> bool {
     }
 }
 
+/// Why it is not known who manages what.
+enum Unmanaged {
+    Needs(Need),
+    Failed(String),
+}
+
 enum ApplyError {
+    Needs(Need),
     Conflicts(merge::Conflicts),
     Other(String),
 }
@@ -344,6 +348,21 @@ impl From<UpdateError> for ApplyError {
 pub(super) fn printed_kind(api_version: &str, kind: &str) -> String {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     format!("{group}/{version}, Kind={kind}")
+}
+
+/// Puts managers back that admission has made unreadable; returns the warning about it.
+pub(super) fn mended(before: &Value, object: &mut Value) -> Option<String> {
+    let (was, now) = (tree::metadata(before).get(MANAGED_FIELDS), tree::metadata(object).get(MANAGED_FIELDS));
+    let why = (was != now).then(|| Managed::read(now).err()).flatten()?;
+    let metadata = tree::member(object, "metadata");
+    match was {
+        Some(was) => drop(metadata.insert(MANAGED_FIELDS.to_owned(), was.clone())),
+        None => drop(metadata.remove(MANAGED_FIELDS)),
+    }
+    Some(format!(
+        ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please \
+         fix your requests: {why}"
+    ))
 }
 
 /// Whether a list of managers says that there shall be none.
@@ -428,14 +447,33 @@ fn without_time(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 /// The types of an object's kind in all its versions, and the ways between these.
+impl Writer {
+    /// Returns the type by which the fields of a kind are merged, in a version.
+    pub(super) fn field_type(&self, served: &Served, version: &str) -> ParseableType {
+        self.field_types.of(&self.resources.load(), (served, version), &self.prefix)
+    }
+
+    /// Returns that of a built-in kind.
+    pub(super) fn field_type_of(&self, group: &str, version: &str, kind: &str) -> ParseableType {
+        self.field_types.of_built_in(group, version, kind)
+    }
+}
+
 struct Types<'a> {
     writer: &'a Writer,
     target: &'a ObjectRef,
     of_scale: bool,
     conversions: &'a Conversions,
+    /// What was not known when something was converted: nothing that came of it counts.
+    missing: RefCell<Option<Missing>>,
 }
 
 impl Types<'_> {
+    /// Returns what was missing, as an error.
+    fn confirm_complete(&self) -> Result<(), Need> {
+        self.missing.take().map_or(Ok(()), |missing| Err(Need::Conversion(missing)))
+    }
+
     /// A custom resource in another version, by way of the one that is stored, as kube-apiserver converts it.
     fn custom(&self, value: &Value, version: &str) -> Result<Value, ConvertError> {
         let served = self.target.served();
@@ -449,8 +487,11 @@ impl Types<'_> {
                 return Ok(object);
             }
             match self.conversions.find(&value, version) {
-                Some(made) => made.map_err(ConvertError::Failed),
-                None => Err(ConvertError::Failed("a conversion webhook has to be asked first".to_owned())),
+                Ok(made) => made.map_err(ConvertError::Failed),
+                Err(missing) => {
+                    self.missing.borrow_mut().get_or_insert(missing);
+                    Err(ConvertError::Failed(String::new()))
+                }
             }
         };
         let stored = in_another(Cow::Borrowed(value), &served.stored_as)?;
@@ -467,7 +508,7 @@ impl Types<'_> {
     }
 
     fn of_version(&self, served: &Served, version: &str) -> ParseableType {
-        self.writer.field_types.of(&self.writer.resources.load(), (served, version), &self.writer.prefix)
+        self.writer.field_type(served, version)
     }
 
     /// Returns the name of a version of a custom resource, served or not.

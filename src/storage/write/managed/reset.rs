@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use merge::{Filter, PathElement, PathElementMatcher, Set, SetMatcher};
 
-use crate::write::strategy::Part;
+use crate::write::part::Part;
 use catalogue::{Catalogue, Served};
 
 /// Kinds whose status is written with none of the metadata.

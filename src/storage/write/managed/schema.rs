@@ -62,6 +62,17 @@ impl FieldTypes {
         parseable
     }
 
+    /// Returns the type of a built-in kind, also of one that is no resource.
+    pub(super) fn of_built_in(&self, group: &str, version: &str, kind: &str) -> ParseableType {
+        let key = (group.to_owned(), version.to_owned(), kind.to_owned());
+        if let Some(known) = self.by_kind.get(&key).filter(|known| known.made_of == Revision::ZERO) {
+            return known.parseable.clone();
+        }
+        let parseable = built_in(group, version, kind).unwrap_or_else(ParseableType::deduced);
+        self.by_kind.insert(key, FieldType { made_of: Revision::ZERO, parseable: parseable.clone() });
+        parseable
+    }
+
     /// Returns the type of a scale.
     pub(super) fn of_scale(&self) -> ParseableType {
         let scale = self.scale.get_or_init(|| built_in("autoscaling", "v1", "Scale").unwrap_or_else(ParseableType::deduced));

@@ -29,14 +29,9 @@ pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
 
 /// The errors for finalizers that have no `/` and are not standard.
 pub(super) fn bare(metadata: &Map<String, Value>) -> Vec<FieldError> {
-    bare_finalizers(FIELD, &names(metadata).collect::<Vec<_>>())
-}
-
-/// As `bare`, for any list of finalizers.
-pub(crate) fn bare_finalizers(field: &str, names: &[&str]) -> Vec<FieldError> {
     let why = "name is neither a standard finalizer name nor is it fully qualified";
-    let bare = names.iter().enumerate().filter(|(_, name)| is_bare(name));
-    bare.map(|(index, name)| FieldError::invalid(format!("{field}[{index}]"), &(*name).into(), why)).collect()
+    let bare = names(metadata).enumerate().filter(|(_, name)| is_bare(name));
+    bare.map(|(index, name)| FieldError::invalid(format!("{FIELD}[{index}]"), &name.into(), why)).collect()
 }
 
 /// The error for finalizers that an object being deleted did not have.
@@ -51,8 +46,9 @@ pub(super) fn added(new: &Map<String, Value>, old: &Map<String, Value>) -> Optio
 pub(crate) fn finalizer_warnings(new: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<String> {
     let bare = anew(new, old).into_iter().filter(|name| is_bare(name));
     bare.map(|name| {
-        let advice = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
-        format!("{FIELD}: {}: {advice}", quoted(name))
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        let why = "to avoid accidental conflicts with other finalizer writers";
+        format!("{FIELD}: {}: prefer a domain-qualified finalizer name{path} {why}", quoted(name))
     })
     .collect()
 }

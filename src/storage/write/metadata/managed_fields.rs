@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{items, text};
-use crate::write::options::wrong_manager;
+use crate::write::manager_name::wrong_manager;
 use model::invalid::{FieldError, told};
 
 const SUBRESOURCE_BYTES_MAX: usize = 256;

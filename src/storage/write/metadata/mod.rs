@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use catalogue::{NameRule, Rules};
 use model::{invalid::FieldError, legal};
 
-pub(crate) use finalizers::{bare_finalizers, finalizer_warnings};
+pub(crate) use finalizers::finalizer_warnings;
 pub(crate) use name::{version_group, wrong_name};
 pub(crate) use normal::normalize;
 pub(crate) use owners::{Found, dedup_owners};

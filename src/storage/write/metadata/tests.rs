@@ -152,6 +152,12 @@ fn finalizers_are_qualified_or_standard() {
         ]
     );
     assert_eq!(finalizer_warnings(&new, None).len(), 2);
+    assert_eq!(
+        finalizer_warnings(&object(json!({"finalizers": ["x.io"]})), None),
+        [
+            r#"metadata.finalizers: "x.io": prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"#
+        ]
+    );
 }
 
 #[test]

@@ -29,28 +29,70 @@ pub(crate) fn apply(target: &Value, patch: &[u8], validation: FieldValidation) -
     let refused = |cause: String| PatchError::BadRequest(format!("{prefix}{cause}"));
     let (value, duplicates) = parse_patch(patch, "struct field jsonPatchOp.value").map_err(refused)?;
     let (operations, mut warnings) = read(value).map_err(refused)?;
-    if operations.len() > OPERATIONS_MAX {
-        let count = operations.len();
-        let why = format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}");
-        return Err(PatchError::TooLarge(why));
-    }
     let duplicate_warnings = duplicates.iter().map(|duplicate| match duplicate {
         Duplicate::Field(path) => format!("json patch duplicate field \"{path}\""),
         Duplicate::Line(text) => text.clone(),
     });
     warnings.extend(duplicate_warnings);
+    let made = run(target, operations).map_err(|stopped| match stopped {
+        Stopped::TooMuch(why) => PatchError::TooLarge(why),
+        Stopped::Unfit(_) | Stopped::TooDeep => PatchError::Unapplicable,
+    })?;
+    Ok((made, warnings))
+}
+
+/// Why a patch that a policy made is not applied.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Inapplicable {
+    /// A test of it fails.
+    Tested,
+    /// It does not fit, in the words of the library that kube-apiserver has.
+    Unfit(String),
+}
+
+/// Applies a patch that a policy made.
+///
+/// # Errors
+/// It does not fit the object.
+pub(crate) fn apply_made(target: &Value, operations: Value) -> Result<Value, Inapplicable> {
+    let operations = read(operations).map_err(Inapplicable::Unfit)?.0;
+    run(target, operations).map_err(|stopped| match stopped {
+        Stopped::TooMuch(why) => Inapplicable::Unfit(why),
+        Stopped::Unfit(why) => why,
+        Stopped::TooDeep => Inapplicable::Unfit("the object is nested too deeply".to_owned()),
+    })
+}
+
+/// Why operations end before the last one.
+enum Stopped {
+    /// They are too many, or move too much.
+    TooMuch(String),
+    /// One does not apply.
+    Unfit(Inapplicable),
+    /// What they made is nested too deeply.
+    TooDeep,
+}
+
+/// Applies operations in their order.
+fn run(target: &Value, operations: Vec<Operation>) -> Result<Value, Stopped> {
+    if operations.len() > OPERATIONS_MAX {
+        let count = operations.len();
+        return Err(Stopped::TooMuch(format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}")));
+    }
     let mut document = Document { depth_bound: depth(target, &mut 0), root: target.clone(), copied_bytes: 0, touched: 0 };
-    for operation in operations {
-        let applied = document.apply(operation);
+    for mut operation in operations {
+        let applied = document.apply(&mut operation);
         if document.touched > TOUCHED_MAX {
-            return Err(PatchError::TooLarge(format!("The operations in a JSON patch may move {TOUCHED_MAX} items of lists together")));
+            return Err(Stopped::TooMuch(format!("The operations in a JSON patch may move {TOUCHED_MAX} items of lists together")));
         }
-        applied.ok_or(PatchError::Unapplicable)?;
+        if applied.is_none() {
+            return Err(Stopped::Unfit(document.unfit(&operation)));
+        }
     }
     if depth(&document.root, &mut 0) > body::BODY_DEPTH_MAX {
-        return Err(PatchError::Unapplicable);
+        return Err(Stopped::TooDeep);
     }
-    Ok((document.root, warnings))
+    Ok(document.root)
 }
 
 /// One operation as it was sent.
@@ -103,25 +145,57 @@ struct Document {
 
 impl Document {
     /// Applies one operation; nothing when it does not fit.
-    fn apply(&mut self, operation: Operation) -> Option<()> {
+    fn apply(&mut self, operation: &mut Operation) -> Option<()> {
         let Operation { name, path, from, value } = operation;
-        let path = path?;
+        let (path, from, value) = (path.as_deref()?, from.as_deref(), std::mem::take(value));
         match name.as_str() {
-            "add" => self.add(&path, value),
-            "remove" => self.remove(&path).map(drop),
-            "replace" => self.replace(&path, value),
+            "add" => self.add(path, value),
+            "remove" => self.remove(path).map(drop),
+            "replace" => self.replace(path, value),
             "move" => {
-                let value = self.remove(&from?)?;
-                self.add(&path, value)
+                let value = self.remove(from?)?;
+                self.add(path, value)
             }
             "copy" => {
-                let value = self.place(&from?)?.read()?.clone();
+                let value = self.place(from?)?.read()?.clone();
                 self.copied_bytes += value.to_string().len();
-                if self.copied_bytes > COPIED_BYTES_MAX { None } else { self.add(&path, value) }
+                if self.copied_bytes > COPIED_BYTES_MAX { None } else { self.add(path, value) }
             }
             "test" if path.is_empty() => (self.root == value).then_some(()),
-            "test" => (*self.place(&path)?.read()? == value).then_some(()),
+            "test" => (*self.place(path)?.read()? == value).then_some(()),
             _ => None,
+        }
+    }
+
+    /// Returns why an operation did not apply.
+    fn unfit(&mut self, operation: &Operation) -> Inapplicable {
+        let name = operation.name.as_str();
+        let (path, from) = (operation.path.as_deref().unwrap_or_default(), operation.from.as_deref().unwrap_or_default());
+        let has_container = |document: &mut Self, path: &str| {
+            document.place(path).is_some_and(|place| matches!(place.container, Value::Object(_) | Value::Array(_)))
+        };
+        let missing = |what: &str| Inapplicable::Unfit(format!("{name} operation does not apply: {what}: missing value"));
+        let last = |path: &str| path.rsplit_once('/').map_or_else(String::new, |(_, last)| decoded(last));
+        let wrong = |path: &str| {
+            let (key, index) = (last(path), last(path).parse::<i64>());
+            match index {
+                Ok(index) => format!("Unable to access invalid index: {index}: invalid index referenced"),
+                Err(_) => format!("Unable to remove nonexistent key: {key}: missing value"),
+            }
+        };
+        let (at_path, at_from) = (has_container(self, path), has_container(self, from));
+        match name {
+            "add" | "remove" if !at_path => missing(&format!("doc is missing path: \"{path}\"")),
+            "add" | "remove" => Inapplicable::Unfit(format!("error in {name} for path: '{path}': {}", wrong(path))),
+            "replace" if !at_path => missing(&format!("doc is missing path: {path}")),
+            "replace" => missing(&format!("doc is missing key: {path}")),
+            "move" | "copy" if !at_from => missing(&format!("doc is missing from path: {from}")),
+            "move" | "copy" if !at_path => missing(&format!("doc is missing destination path: {path}")),
+            "move" => Inapplicable::Unfit(format!("error in move for path: '{}': {}", last(from), wrong(from))),
+            "copy" => Inapplicable::Unfit(format!("error in copy for from: '{from}': {}", wrong(from))),
+            "test" if path.is_empty() || at_path => Inapplicable::Tested,
+            "test" => missing(&format!("is missing path: {path}")),
+            other => Inapplicable::Unfit(format!("Unexpected kind: {other}")),
         }
     }
 

@@ -73,14 +73,14 @@ impl AddressRange {
         if size <= RESERVED_MIN { 0 } else { (size / RESERVED_STEP).clamp(RESERVED_MIN, RESERVED_MAX) }
     }
 
-    /// Chooses a free address: from a random one on, those at the beginning only when all others are taken.
-    pub(super) fn choose(&self, is_taken: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+    /// Chooses a free address: from the one that a random number says on, those at the beginning only when all others are taken.
+    pub(super) fn choose(&self, random: u64, is_taken: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let ((first, last), reserved) = (self.ends(), self.reserved());
         if first > last {
             return None;
         }
         let free = |from: u128, to: u128| {
-            let start = rand::random_range(from..=to);
+            let start = from + u128::from(random) % (to - from + 1);
             (start..=to).chain(from..start).map(|at| self.address(at)).find(|address| !is_taken(*address))
         };
         let low = || (reserved > 0).then(|| free(first, first + reserved - 1)).flatten();
@@ -138,7 +138,7 @@ mod tests {
             let range = range(text);
             let mut taken = HashSet::new();
             let mut order = Vec::new();
-            while let Some(address) = range.choose(|address| taken.contains(&address)) {
+            while let Some(address) = range.choose(rand::random(), |address| taken.contains(&address)) {
                 assert!(range.has(address) && taken.insert(address), "{address}");
                 order.push(bits(address) - range.network);
             }

@@ -10,9 +10,11 @@ use crate::write::{
     WriteRequest, Writer,
     custom::Judge,
     failure::WriteError,
-    kinds::address::sloppy,
+    kinds::warnings::address::sloppy,
     object_ref::{Current, ObjectRef},
     options::DeleteOptions,
+    quotas::{self, Charged},
+    step::Decider,
     strategy, transaction, tree,
 };
 use etcd::{KeyValue, KeyWrite};
@@ -28,13 +30,15 @@ struct Transaction {
 }
 
 impl Session<'_> {
-    /// Puts a Service, with what the last decision has taken and given back. Returns what is there instead, if somebody was faster: of the Service, or of what it takes.
+    /// Puts a Service, with what the last decision has taken and given back. Returns what is there instead, if somebody was faster: of the Service, or of what
+    /// it takes.
     pub(in crate::write) async fn put(
         &self,
         target: &ObjectRef,
         value: Bytes,
         expected: Option<Revision>,
         lease: i64,
+        charged: &[Charged],
     ) -> Result<Result<Revision, Option<KeyValue>>, WriteError> {
         let (plan, stored_ports) = {
             let state = self.state.lock();
@@ -59,6 +63,7 @@ impl Session<'_> {
             txn.expected.push((writer.node_ports_key(), stored.revision));
             txn.writes.push(KeyWrite::Put { key: writer.node_ports_key(), value: ports.value().into(), lease: 0 });
         }
+        quotas::add(charged, &mut txn.expected, &mut txn.writes);
         match writer.done(target, txn).await? {
             Ok(revision) => Ok(Ok(revision)),
             Err(mut found) => {
@@ -81,7 +86,8 @@ impl Session<'_> {
 }
 
 impl Writer {
-    /// Deletes a Service that was last written at this revision, with its Endpoints, and gives back what it holds. Returns what is there instead, if somebody was faster.
+    /// Deletes a Service that was last written at this revision, with its Endpoints, and gives back what it holds. Returns what is there instead, if somebody
+    /// was faster.
     pub(in crate::write) async fn delete_service(
         &self,
         target: &ObjectRef,
@@ -120,7 +126,7 @@ impl Writer {
         if outcome.is_ok() {
             for place in txn.afterwards {
                 // A boxed future: what is deleted here is no Service.
-                let deleted = Box::pin(self.delete(&place, &DeleteOptions::default(), None)).await;
+                let deleted = Box::pin(self.delete_by_server(&place, &DeleteOptions::default())).await;
                 if let Err(error) = deleted {
                     tracing::debug!(%error, name = %place.name, "cannot delete an object with its Service; the repair will");
                 }
@@ -134,9 +140,10 @@ impl Writer {
         let missing = || WriteError::Internal("IPAddresses are not served".to_owned());
         let place = self.address_ref(ip).ok_or_else(missing)?;
         let request = WriteRequest::by_server(place.clone());
-        let mut object = address_object(ip, service.namespace.as_deref().unwrap_or_default(), &service.name);
-        self.note_created(&request, &place, &mut object).await?;
-        let object = strategy::create(&place, Judge::default(), object, None, tree::now(), &mut Vec::new())?;
+        let object = address_object(ip, service.namespace.as_deref().unwrap_or_default(), &service.name);
+        let mut decider = Decider::new(&self.offload, None, request.answers());
+        let object = self.note_created(&request, &place, &mut decider, object).await?;
+        let object = strategy::create(&place, Judge::default(), object, None, &strategy::Birth::now(), &mut Vec::new())?;
         Ok((place.key(&self.prefix), transaction::encoded(&place, &object)))
     }
 

@@ -1,12 +1,12 @@
 //! The fields of a Service that depend on each other: cluster IPs, families and their policy (`pkg/registry/core/service/storage`, and
 //! `ValidateServiceClusterIPsRelatedFields`).
 
-use std::net::IpAddr;
+use std::{collections::HashSet, net::IpAddr};
 
 use serde_json::{Value, json};
 
 use super::spec::{IPV4, IPV6, LOAD_BALANCER, NODE_PORT, NONE, PREFER_DUAL_STACK, Port, REQUIRE_DUAL_STACK, SINGLE_STACK, Spec};
-use crate::write::kinds::address::sloppy;
+use crate::write::kinds::warnings::address::sloppy;
 use model::invalid::FieldError;
 
 const CLUSTER_IPS: &str = "spec.clusterIPs";
@@ -141,7 +141,7 @@ pub(super) fn decide(families: Families, new: &mut Spec, old: Option<&Spec>) -> 
     }
     let mut wrong = Vec::new();
     if new.policy.as_deref() == Some(REQUIRE_DUAL_STACK) && !families.has_both {
-        wrong.push(FieldError::invalid(POLICY, &json!(new.policy), "this cluster is not configured for dual-stack services"));
+        wrong.push(of_policy(new, "this cluster is not configured for dual-stack services"));
     }
     let missing = new.families.iter().enumerate().filter(|(_, family)| !families.has(family));
     wrong.extend(
@@ -161,10 +161,17 @@ fn unless(wrong: Vec<FieldError>) -> Result<(), Vec<FieldError>> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
+/// An error of the policy, which Go shows as JSON.
+fn of_policy(new: &Spec, why: &str) -> FieldError {
+    match &new.policy {
+        Some(policy) => FieldError::invalid_json(POLICY, policy, why),
+        None => FieldError::invalid(POLICY, &Value::Null, why),
+    }
+}
+
 /// What contradicts the policy; addresses tell their family, and a second address goes with the policy that wants one.
 fn contradictions(families: Families, new: &mut Spec, old: Option<&Spec>) -> Vec<FieldError> {
     let mut wrong = Vec::new();
-    let policy = json!(new.policy);
     let is_single = new.policy.as_deref() == Some(SINGLE_STACK);
     if let Some(old) = old {
         if is_single {
@@ -177,20 +184,20 @@ fn contradictions(families: Families, new: &mut Spec, old: Option<&Spec>) -> Vec
         } else {
             let is_less = |new: &[String], old: &[String]| !new.is_empty() && new.len() < old.len();
             if is_less(&new.cluster_ips, &old.cluster_ips) {
-                wrong.push(FieldError::invalid(POLICY, &policy, "must be 'SingleStack' to release the secondary cluster IP"));
+                wrong.push(of_policy(new, "must be 'SingleStack' to release the secondary cluster IP"));
             }
             if is_less(&new.families, &old.families) {
-                wrong.push(FieldError::invalid(POLICY, &policy, "must be 'SingleStack' to release the secondary IP family"));
+                wrong.push(of_policy(new, "must be 'SingleStack' to release the secondary IP family"));
             }
         }
     }
     if is_single {
         let several = |what: &str| format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
         if new.cluster_ips.len() == 2 {
-            wrong.push(FieldError::invalid(POLICY, &policy, &several("cluster IPs")));
+            wrong.push(of_policy(new, &several("cluster IPs")));
         }
         if new.families.len() == 2 {
-            wrong.push(FieldError::invalid(POLICY, &policy, &several("IP families")));
+            wrong.push(of_policy(new, &several("IP families")));
         }
     }
     for (i, ip) in new.cluster_ips.iter().enumerate() {
@@ -224,12 +231,13 @@ pub(super) fn related(new: &Spec, old: Option<&Spec>) -> Vec<FieldError> {
         (true, Some(_)) => wrong.push(of_ips("must be empty when `clusterIP` is not specified")),
         _ => {}
     }
+    let mut known = HashSet::new();
     for (i, family) in new.families.iter().enumerate() {
         let field = format!("{FAMILIES}[{i}]");
         if ![IPV4, IPV6].contains(&&**family) {
             wrong.push(FieldError::not_supported(&field, &json!(family), &[IPV4, IPV6]));
         }
-        if new.families[..i].contains(family) {
+        if !known.insert(family) {
             wrong.push(FieldError::duplicate(field, &json!(family)));
         }
     }
@@ -265,13 +273,27 @@ fn wrong_ips(new: &Spec, old: Option<&Spec>) -> Vec<FieldError> {
     if has_invalid {
         return wrong;
     }
-    let is_of = |family: &str| new.cluster_ips.iter().any(|ip| family_of(ip) == family);
-    if new.cluster_ips.len() > 1 && !(is_of(IPV4) && is_of(IPV6)) {
-        wrong.push(of_ips("may specify no more than one IP for each IP family"));
+    let read = if new.cluster_ips.iter().all(|ip| sloppy(ip).is_some()) { &new.cluster_ips[..] } else { &[] };
+    let is_of = |family: &str| read.iter().any(|ip| family_of(ip) == family);
+    if new.cluster_ips.len() > 1 {
+        // One that is no address was there before.
+        let unread = new.cluster_ips.iter().enumerate().find(|(_, ip)| sloppy(ip).is_none());
+        if let Some((i, ip)) = unread {
+            let why = format!("failed to check for dual stack with error:invalid IP[{i}]: {ip}");
+            wrong.push(FieldError::internal(CLUSTER_IPS, &why));
+        }
+        if !(is_of(IPV4) && is_of(IPV6)) {
+            wrong.push(of_ips("may specify no more than one IP for each IP family"));
+        }
     }
     if !new.is_headless() {
         for (i, (ip, family)) in new.cluster_ips.iter().zip(&new.families).enumerate() {
-            if [IPV4, IPV6].contains(&&**family) && family_of(ip) != family {
+            let is_wrong = match &**family {
+                IPV4 => family_of(ip) == IPV6,
+                IPV6 => family_of(ip) != IPV6,
+                _ => false,
+            };
+            if is_wrong {
                 let why = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
                 wrong.push(FieldError::invalid(format!("{CLUSTER_IPS}[{i}]"), &json!(ip), &why));
             }
@@ -317,7 +339,7 @@ pub(super) fn changed(new: &Spec, old: &Spec) -> Vec<FieldError> {
                 wrong.push(at(0, "may not change once set"));
             }
             if before.len() > now.len() && now.len() == 1 && !is_single {
-                wrong.push(FieldError::invalid(POLICY, &json!(new.policy), &released("clusterIP")));
+                wrong.push(of_policy(new, &released("clusterIP")));
             }
         }
     }
@@ -340,7 +362,7 @@ pub(super) fn changed(new: &Spec, old: &Spec) -> Vec<FieldError> {
         wrong.push(FieldError::invalid(&first, &new.shown_ips(), "may not change once set"));
     }
     if before.len() > now.len() && now.len() == 1 && !is_single {
-        wrong.push(FieldError::invalid(POLICY, &json!(new.policy), &released("ipFamily")));
+        wrong.push(of_policy(new, &released("ipFamily")));
     }
     wrong
 }

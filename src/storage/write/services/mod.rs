@@ -1,5 +1,5 @@
-//! Cluster IPs and node ports of Services: taken when a Service needs them and given back when it does not, in the transaction that writes the Service. So there is
-//! no leak when the server dies, and none is given twice, whoever else uses the etcd.
+//! Cluster IPs and node ports of Services: taken when a Service needs them and given back when it does not, in the transaction that writes the Service. So
+//! there is no leak when the server dies, and none is given twice, whoever else uses the etcd.
 //!
 //! An address is taken by its IPAddress object, as kube-apiserver takes it; node ports are bits of one value (`ports`).
 
@@ -10,7 +10,7 @@ mod plan;
 mod pools;
 mod ports;
 mod spec;
-mod validate;
+pub(in crate::write) mod validate;
 
 use std::net::IpAddr;
 
@@ -88,8 +88,9 @@ impl Writer {
     /// The allocation for a write of an object, if it is one of a Service.
     pub(super) fn session(&self, request: &WriteRequest<'_>) -> Option<Session<'_>> {
         let ranges = self.ranges.as_ref().filter(|_| is_service(request.target.served()) && request.part == Part::Main)?;
-        let (dry_run, by_server) = (request.options.dry_run, request.requester.is_none());
-        Some(Session { writer: self, ranges, dry_run, by_server, state: Mutex::default() })
+        let (dry_run, by_server) = (request.options.dry_run, request.by.client.is_none());
+        let state = Mutex::new(State::new(rand::random()));
+        Some(Session { writer: self, ranges, dry_run, by_server, state })
     }
 
     /// The ranges that addresses are taken from now: those of the ServiceCIDRs that are ready; before there is any, those of the flags.
@@ -122,11 +123,6 @@ impl Writer {
 /// Whether these are Services.
 pub(super) fn is_service(served: &Served) -> bool {
     &*served.storage.id == SERVICES && !served.is_custom()
-}
-
-/// What is wrong with the status of a Service.
-pub(super) fn wrong_status(new: &Value, old: &Value) -> Vec<FieldError> {
-    validate::status(new, old)
 }
 
 /// A range without a condition is ready: nobody looks after it.

@@ -7,7 +7,7 @@ use super::{
     pools::{Missing, Pools},
     spec::{NONE, Spec},
 };
-use crate::write::{failure::StatusSubject, failure::WriteError, kinds::address::sloppy};
+use crate::write::{failure::StatusSubject, failure::WriteError, kinds::warnings::address::sloppy};
 use model::invalid::FieldError;
 
 /// Why a write allocates nothing.

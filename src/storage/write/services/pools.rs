@@ -49,8 +49,17 @@ pub(super) struct State {
     pub(super) wants_address: Option<IpAddr>,
     pub(super) wants_ports: bool,
     pub(super) plan: Plan,
+    /// What is chosen by chance follows from this: a decision that is made again chooses the same.
+    pub(super) seed: u64,
     /// Ports that a dry run has said it would take.
     dry_ports: Vec<i64>,
+}
+
+impl State {
+    /// Nothing is known yet.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
 }
 
 /// The pools for one decision.
@@ -82,6 +91,7 @@ impl Pools<'_> {
         if self.dry_run {
             return Ok(ranges.first().map(|range| range.network()));
         }
+        let random = self.state.seed.rotate_left(7 * u32::try_from(self.state.plan.taken.len()).unwrap_or(0));
         let is_taken = |ip: IpAddr| {
             let known = self.state.found.get(&ip);
             self.kept == Some(ip)
@@ -89,8 +99,8 @@ impl Pools<'_> {
                 || known.map_or_else(|| (self.is_cached)(ip), |found| *found == Found::Taken)
         };
         while !ranges.is_empty() {
-            let range = ranges.swap_remove(rand::random_range(0..ranges.len()));
-            if let Some(ip) = range.choose(is_taken) {
+            let range = ranges.swap_remove(random as usize % ranges.len());
+            if let Some(ip) = range.choose(random, is_taken) {
                 self.state.plan.taken.push(ip);
                 return Ok(Some(ip));
             }
@@ -160,7 +170,8 @@ impl Pools<'_> {
             self.state.dry_ports.push(next);
             return Ok(Ok(next));
         }
-        Ok(self.ports()?.and_then(Ports::take_next))
+        let random = self.state.seed;
+        Ok(self.ports()?.and_then(|ports| ports.take_next(random)))
     }
 
     /// Gives a port back; that of another range stays as it is.

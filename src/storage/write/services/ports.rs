@@ -111,12 +111,12 @@ impl Ports {
         if std::mem::replace(taken, true) { Err(ALLOCATED.to_owned()) } else { Ok(()) }
     }
 
-    /// Takes a free port: from a random one on, those at the beginning only when all others are taken.
-    pub(super) fn take_next(&mut self) -> Result<i64, String> {
+    /// Takes a free port: from the one that a random number says on, those at the beginning only when all others are taken.
+    pub(super) fn take_next(&mut self, random: u64) -> Result<i64, String> {
         let size = self.taken.len();
         let reserved = if size <= RESERVED_MIN { 0 } else { (size / RESERVED_STEP).clamp(RESERVED_MIN, RESERVED_MAX) };
         let free = |from: usize, to: usize| {
-            let start = if from < to { rand::random_range(from..to) } else { from };
+            let start = if from < to { from + random as usize % (to - from) } else { from };
             (start..to).chain(from..start).find(|at| !self.taken[*at])
         };
         let at = free(reserved, size).or_else(|| free(0, reserved)).ok_or(FULL)?;
@@ -208,10 +208,10 @@ mod tests {
         for (size, reserved) in [(100, 16), (16, 0), (1, 0), (2768, 86)] {
             let mut ports = Ports::none(PortRange { base: 30000, size });
             let mut order = Vec::new();
-            while let Ok(port) = ports.take_next() {
+            while let Ok(port) = ports.take_next(rand::random()) {
                 order.push(port - 30000);
             }
-            assert_eq!((order.len(), ports.take_next()), (size as usize, Err(FULL.to_owned())));
+            assert_eq!((order.len(), ports.take_next(rand::random())), (size as usize, Err(FULL.to_owned())));
             assert!(order[..size as usize - reserved].iter().all(|at| *at >= reserved as i64));
             assert_eq!(Ports::read(&ports.value()), Some(ports));
         }

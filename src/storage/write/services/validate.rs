@@ -1,6 +1,6 @@
 //! What is wrong with a Service besides its metadata (`validateService`, and what `ValidateServiceUpdate` adds).
 
-use std::net::IpAddr;
+use std::{collections::HashSet, net::IpAddr};
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{
     families::{changed, related, wrong_ip},
     spec::{CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, Spec},
 };
-use crate::write::{kinds::address, metadata, tree};
+use crate::write::{kinds::warnings::address, metadata, tree};
 use catalogue::NameRule;
 use model::{
     invalid::{FieldError, FieldErrorKind},
@@ -53,7 +53,7 @@ pub(super) fn service(service: &Value, old: Option<&Value>) -> Vec<FieldError> {
 }
 
 /// What is wrong with the status of a load balancer (`ValidateServiceStatusUpdate`).
-pub(super) fn status(new: &Value, old: &Value) -> Vec<FieldError> {
+pub(in crate::write) fn status(new: &Value, old: &Value) -> Vec<FieldError> {
     const INGRESS: &str = "status.loadBalancer.ingress";
     let ingress =
         |service: &Value| tree::at(service, &["status", "loadBalancer", "ingress"]).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -62,12 +62,12 @@ pub(super) fn status(new: &Value, old: &Value) -> Vec<FieldError> {
         return vec![FieldError::forbidden(INGRESS, "may only be used when `spec.type` is 'LoadBalancer'")];
     }
     let before = ingress(old);
-    let known: Vec<&str> = before.iter().map(|one| tree::text(one, &["ip"])).collect();
+    let known: HashSet<&str> = before.iter().map(|one| tree::text(one, &["ip"])).collect();
     let mut wrong = Vec::new();
     for (i, one) in all.iter().enumerate() {
         let field = |name: &str| format!("{INGRESS}[{i}].{name}");
         let (ip, host, mode) = (tree::text(one, &["ip"]), tree::text(one, &["hostname"]), one.get("ipMode").and_then(Value::as_str));
-        if !ip.is_empty() && !known.contains(&ip) {
+        if !ip.is_empty() && !known.contains(ip) {
             wrong.extend(wrong_ip(ip).into_iter().map(|why| FieldError::invalid(field("ip"), &json!(ip), why)));
         }
         match mode {
@@ -105,7 +105,7 @@ impl Judged<'_> {
         tree::texts(self.service, &["spec", name]).into_iter().map(str::to_owned).collect()
     }
 
-    fn before(&self, name: &str) -> Vec<String> {
+    fn before(&self, name: &str) -> HashSet<String> {
         self.old.map(|old| tree::texts(old, &["spec", name]).into_iter().map(|text| text.trim().to_owned()).collect()).unwrap_or_default()
     }
 
@@ -121,7 +121,12 @@ impl Judged<'_> {
         let now = class(self.service);
         let stays = old.kind == LOAD_BALANCER && self.spec.kind == LOAD_BALANCER;
         if stays && self.old.is_some_and(|old| class(old) != now) {
-            self.wrong.push(FieldError::invalid("spec.loadBalancerClass", &now, "may not change once set"));
+            const FIELD: &str = "spec.loadBalancerClass";
+            const FIXED: &str = "may not change once set";
+            self.wrong.push(match now.as_str() {
+                Some(now) => FieldError::invalid_json(FIELD, now, FIXED),
+                None => FieldError::invalid(FIELD, &now, FIXED),
+            });
         }
         self.balancer_class();
         if old.needs_health_port() && self.spec.needs_health_port() && old.health_port != self.spec.health_port {
@@ -180,7 +185,7 @@ impl Judged<'_> {
 
     fn ports(&mut self) {
         let ports = self.at("ports").and_then(Value::as_array).cloned().unwrap_or_default();
-        let mut names: Vec<&str> = Vec::new();
+        let mut names: HashSet<&str> = HashSet::new();
         for (i, port) in ports.iter().enumerate() {
             let field = |name: &str| format!("spec.ports[{i}].{name}");
             let text = |name: &str| tree::text(port, &[name]);
@@ -192,10 +197,9 @@ impl Judged<'_> {
             } else {
                 let why = metadata::wrong_name(NameRule::Label, name, false);
                 self.wrong.extend(why.iter().map(|why| FieldError::invalid(field("name"), &json!(name), why)));
-                if names.contains(&name) {
+                if !names.insert(name) {
                     self.wrong.push(FieldError::duplicate(field("name"), &json!(name)));
                 }
-                names.push(name);
             }
             let number = tree::integer(port, &["port"]).unwrap_or(0);
             self.wrong.extend(wrong_number(number).map(|why| FieldError::invalid(field("port"), &json!(number), why)));
@@ -275,13 +279,15 @@ impl Judged<'_> {
 
     fn duplicates(&mut self) {
         let ports = &self.spec.ports;
+        let mut node_ports = HashSet::new();
         for (i, port) in ports.iter().enumerate().filter(|(_, port)| port.node_port != 0) {
-            if ports[..i].iter().any(|other| (&other.protocol, other.node_port) == (&port.protocol, port.node_port)) {
+            if !node_ports.insert((&port.protocol, port.node_port)) {
                 self.wrong.push(FieldError::duplicate(format!("spec.ports[{i}].nodePort"), &json!(port.node_port)));
             }
         }
+        let mut numbers = HashSet::new();
         for (i, port) in ports.iter().enumerate() {
-            if ports[..i].iter().any(|other| (&other.protocol, other.port) == (&port.protocol, port.port)) {
+            if !numbers.insert((&port.protocol, port.port)) {
                 // Go shows a port with nothing else, in the order of its members.
                 let protocol = json!(port.protocol);
                 let message = format!(
@@ -302,9 +308,7 @@ impl Judged<'_> {
                 self.wrong.push(FieldError::forbidden(FIELD, ONLY_BALANCER));
             }
             let known = self.before("loadBalancerSourceRanges");
-            for (i, range) in
-                ranges.iter().map(|range| range.trim()).enumerate().filter(|(_, range)| !known.iter().any(|known| known == range))
-            {
+            for (i, range) in ranges.iter().map(|range| range.trim()).enumerate().filter(|(_, range)| !known.contains(*range)) {
                 self.wrong.extend(wrong_range(range).map(|why| FieldError::invalid(format!("{FIELD}[{i}]"), &json!(range), why)));
             }
             return;
@@ -382,7 +386,7 @@ fn wrong_number(port: i64) -> Option<&'static str> {
 fn wrong_target(target: &Value) -> Vec<&'static str> {
     let Some(name) = target.as_str() else { return wrong_number(target.as_i64().unwrap_or(0)).into_iter().collect() };
     let wrong = [
-        (name.len() > 15, "must be no more than 15 bytes"),
+        (name.len() > 15, "must be no more than 15 characters"),
         (
             name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() && !byte.is_ascii_uppercase() || byte == b'-'),
             "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
@@ -422,5 +426,28 @@ fn wrong_range(text: &str) -> Option<&'static str> {
         Some((IpAddr::V6(ip), _)) if ip.to_ipv4_mapped().is_some() => Some("must not have an IPv4-mapped IPv6 address"),
         Some(_) if address::masked(network, length, bits) != network => Some("must not have bits set beyond the prefix length"),
         Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Services that kube-apiserver 1.36.3 has judged. Go looks at the entries of a selector in any order.
+    #[test]
+    fn recorded_cases() {
+        for line in include_str!("recorded.jsonl").lines() {
+            let case: Value = serde_json::from_str(line).expect("a case is JSON");
+            let errors = match (case["op"].as_str(), case.get("old")) {
+                (Some("Service/status"), Some(old)) => status(&case["object"], old),
+                (_, old) => service(&case["object"], old),
+            };
+            let text = |error: &FieldError| format!("{}|{}: {}", error.kind.cause(), error.field, error.message);
+            let mut found: Vec<String> = errors.iter().map(text).collect();
+            let mut wanted: Vec<String> = serde_json::from_value(case["errors"].clone()).expect("errors are texts");
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted, "{line}");
+        }
     }
 }

@@ -12,7 +12,6 @@ var known = map[string]string{
 	"current-context in upper case":   onlyContext,
 	"no current-context, one context": onlyContext,
 	"cut before the last line":        onlyContext,
-	"JSON with escapes":               "client-go reads JSON as YAML, which has no escape \\/",
 }
 
 const onlyContext = "the only context counts; client-go refuses the file"

@@ -1,7 +1,7 @@
 //! Is an operator made with kube-rs, and what is asked of it: one line for each check, exit status 1 when one fails.
 //!
-//! It keeps a ConfigMap and a Secret for each Gadget, which owns them, and holds the Gadget with a finalizer. What it owns goes by itself: nothing else runs beside the
-//! server, which is told by a kubeconfig.
+//! It keeps a ConfigMap and a Secret for each Gadget, which owns them, and holds the Gadget with a finalizer. What it owns goes by itself: nothing else runs
+//! beside the server, which is told by a kubeconfig.
 
 use std::{
     error::Error,

@@ -45,14 +45,14 @@ enum Frame {
     EmptyContinuation,
     WindowUpdate,
     Reset,
-    /// The same of requests that a replica hands on.
-    HandedOnReset,
+    /// The same of requests that a replica forwards.
+    ForwardedReset,
 }
 
 impl Frame {
     /// Whether each batch begins new streams.
     fn begins_streams(self) -> bool {
-        matches!(self, Self::Reset | Self::HandedOnReset)
+        matches!(self, Self::Reset | Self::ForwardedReset)
     }
 }
 
@@ -78,7 +78,7 @@ impl Frame {
                 }
                 frames::frame(&mut one, frames::CONTINUATION, 0, 1, &[]);
             }
-            Self::Reset | Self::HandedOnReset => {
+            Self::Reset | Self::ForwardedReset => {
                 let path = if self == Self::Reset { "/api/v1/configmaps" } else { "/version" };
                 for _ in 0..RESETS {
                     let stream = raw.request(&mut out, "GET", path, &[], true);
@@ -117,9 +117,9 @@ pub(super) async fn resets(target: &Target, told: &mut Told) {
     flood(&target.plain, Frame::Reset, CONNECTIONS, target.time, told, "resets").await;
 }
 
-/// Rapid resets of requests that a replica hands on, by somebody who has no rights worth mentioning.
-pub(super) async fn handed_on(target: &Target, told: &mut Told) {
-    flood(&target.secure.with_token(ATTACKER), Frame::HandedOnReset, CONNECTIONS, target.time, told, "resets").await;
+/// Rapid resets of requests that a replica forwards, by somebody who has no rights worth mentioning.
+pub(super) async fn forwarded(target: &Target, told: &mut Told) {
+    flood(&target.secure.with_token(ATTACKER), Frame::ForwardedReset, CONNECTIONS, target.time, told, "resets").await;
 }
 
 /// As fast as they go; who is thrown out comes back. Tells MiB sent and connections opened.

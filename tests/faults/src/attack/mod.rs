@@ -1,6 +1,7 @@
 //! Attacks: callers who take what they can get, one kind at a time, beside an honest client who must not notice. What it cost, and whether it was bounded.
 
 mod bodies;
+mod defined;
 mod definitions;
 mod documents;
 mod floods;
@@ -91,6 +92,8 @@ impl Attack {
                 | Self::HeadsSelectors
                 | Self::DeadBlocks
                 | Self::UpstreamResets
+                | Self::OverviewStreams
+                | Self::RulesReviews
         )
     }
 
@@ -101,7 +104,7 @@ impl Attack {
 
     /// Whether what it writes stays, and takes memory.
     fn stays(self) -> bool {
-        matches!(self, Self::Definitions | Self::ManyDefinitions | Self::LargeDefinition)
+        matches!(self, Self::Definitions | Self::ManyDefinitions | Self::LargeDefinition) || self.is_defined()
     }
 }
 
@@ -184,7 +187,24 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::HeadsAudit => heads::audited(ground, told).await,
         Attack::HeadsHttp1 => heads::http1(ground, told).await,
         Attack::DeadBlocks => heads::dead(ground, told).await,
+        _ if attack.is_defined() => run_defined(attack, target, told).await,
         _ => run_on(attack, target, told).await,
+    }
+}
+
+/// Runs an attack with what is written once.
+async fn run_defined(attack: Attack, target: &Target, told: &mut Told) -> Result<()> {
+    match attack {
+        Attack::DefinedPatterns => defined::patterns(target, told).await,
+        Attack::DefinedColumns => defined::columns(target, told).await,
+        Attack::WatchedColumns => defined::watched_columns(target, told).await,
+        Attack::DefinedDefaults => defined::defaults(target, told).await,
+        Attack::MultipliedDefaults => defined::multiplied(target, told).await,
+        Attack::ManyVersions => defined::versions(target, told).await,
+        Attack::RulesReviews => defined::rules(target, told).await,
+        Attack::OverviewStreams => defined::streams(target, told).await,
+        Attack::CertificateRequests => defined::certificates(target, told).await,
+        _ => bail!("{} is not about what is written", attack.name()),
     }
 }
 
@@ -214,7 +234,7 @@ async fn run_on(attack: Attack, target: &Target, told: &mut Told) -> Result<()> 
         Attack::LargePatches => held::patches(target, told).await?,
         Attack::UnreadCopies => held::copies(target, told).await?,
         Attack::UnreadPictures => held::snapshots(target, told).await?,
-        Attack::UpstreamResets => floods::handed_on(target, told).await,
+        Attack::UpstreamResets => floods::forwarded(target, told).await,
         Attack::HangingWebhook => others::hanging_webhook(target, told).await?,
         Attack::LongQuestions => others::long_questions(target, told).await?,
         Attack::AuditStuck => held::audited(target, told).await?,

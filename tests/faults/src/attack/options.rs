@@ -146,7 +146,7 @@ pub(crate) enum Attack {
     HeadsAudit,
     /// Watches over HTTP/1.1 and WebSockets with 60 headers of 2 KB.
     HeadsHttp1,
-    /// Rapid resets of requests that a replica hands on, by another user than the honest one.
+    /// Rapid resets of requests that a replica forwards, by another user than the honest one.
     UpstreamResets,
     /// More questions to a webhook than are asked at once, which it does not answer; and who has the right comes.
     HangingWebhook,
@@ -158,11 +158,29 @@ pub(crate) enum Attack {
     DeadBlocks,
     /// Watches that were opened by impersonation, and the right to impersonate is taken away.
     ImpersonatedWatches,
+    /// Objects of a definition with 300 large patterns, and one with patterns that are larger.
+    DefinedPatterns,
+    /// Tables of small objects whose 800 columns each look at all pairs of what is nested.
+    DefinedColumns,
+    /// A watch of a Table whose column doubles at each step, while its object is changed.
+    WatchedColumns,
+    /// Definitions with 8,000 defaults in the metadata of an embedded object.
+    DefinedDefaults,
+    /// A small object, and then a large default for each of its items.
+    MultipliedDefaults,
+    /// Every version of a large object is read.
+    ManyVersions,
+    /// Questions about the rules of a user to whom a large role is bound often.
+    RulesReviews,
+    /// One viewer asks for all streams of the overview.
+    OverviewStreams,
+    /// Requests for a certificate of `system:masters` whose text is of an unusual type.
+    CertificateRequests,
 }
 
 impl Attack {
     /// What `attacks` runs.
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 46] = [
         Self::LogFull,
         Self::LogUnread,
         Self::UnreadLists,
@@ -199,13 +217,39 @@ impl Attack {
         Self::LongQuestions,
         Self::AuditStuck,
         Self::DeadBlocks,
+        Self::DefinedPatterns,
+        Self::DefinedColumns,
+        Self::WatchedColumns,
+        Self::DefinedDefaults,
+        Self::MultipliedDefaults,
+        Self::ManyVersions,
+        Self::RulesReviews,
+        Self::OverviewStreams,
+        Self::CertificateRequests,
         Self::ImpersonatedWatches,
     ];
 
     /// Whether `attacks` runs it with a server that a kube-apiserver feeds: not what takes 5 minutes there, after which a watch is judged again.
     #[must_use]
     pub(crate) fn is_soon_fed(self) -> bool {
-        self != Self::ImpersonatedWatches
+        !matches!(self, Self::ImpersonatedWatches) && !self.is_defined()
+    }
+
+    /// Whether it is about what is written once, which a kube-apiserver that feeds the server would have to take, too.
+    #[must_use]
+    pub(crate) fn is_defined(self) -> bool {
+        matches!(
+            self,
+            Self::DefinedPatterns
+                | Self::DefinedColumns
+                | Self::WatchedColumns
+                | Self::DefinedDefaults
+                | Self::MultipliedDefaults
+                | Self::ManyVersions
+                | Self::RulesReviews
+                | Self::OverviewStreams
+                | Self::CertificateRequests
+        )
     }
 
     /// As typed on the command line.
@@ -249,6 +293,15 @@ impl Attack {
             Self::AuditStuck => "audit-stuck",
             Self::DeadBlocks => "dead-blocks",
             Self::ImpersonatedWatches => "impersonated-watches",
+            Self::DefinedPatterns => "defined-patterns",
+            Self::DefinedColumns => "defined-columns",
+            Self::WatchedColumns => "watched-columns",
+            Self::DefinedDefaults => "defined-defaults",
+            Self::MultipliedDefaults => "multiplied-defaults",
+            Self::ManyVersions => "many-versions",
+            Self::RulesReviews => "rules-reviews",
+            Self::OverviewStreams => "overview-streams",
+            Self::CertificateRequests => "certificate-requests",
         }
     }
 }

@@ -171,7 +171,8 @@ pub(super) async fn hanging_webhook(target: &Target, told: &mut Told) -> Result<
     Ok(())
 }
 
-/// Reviews as long as bodies may be, which have to wait for a webhook that does not answer. Some wait, and no more than there is room for; the others are told so.
+/// Reviews as long as bodies may be, which have to wait for a webhook that does not answer. Some wait, and no more than there is room for; the others are told
+/// so.
 pub(super) async fn long_questions(target: &Target, told: &mut Told) -> Result<()> {
     const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let body = |nth: usize| {
@@ -219,7 +220,7 @@ pub(super) async fn impersonated_watches(target: &Target, told: &mut Told) -> Re
         ensure!(status == 201, "{path}: {status} {}", String::from_utf8_lossy(&answer));
     }
     let acting = Arc::new(target.secure.with_token(ATTACKER).acting_as(JANE));
-    // From memory: without a revision, or with one that nobody has yet, who acts as another would be handed on, and the watch be the kube-apiserver's.
+    // From memory: without a revision, or with one that nobody has yet, who acts as another would be forwarded, and the watch be the kube-apiserver's.
     let path = "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0&timeoutSeconds=3600";
     let begun = std::time::Instant::now();
     let mut watches = Vec::new();

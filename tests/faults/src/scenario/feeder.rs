@@ -1,4 +1,5 @@
-//! The kube-apiserver that feeds the server stands still, answers by a trickle, breaks off in the middle, is killed and comes back: what is in memory is read all the while, and watchers get what they missed.
+//! The kube-apiserver that feeds the server stands still, answers by a trickle, breaks off in the middle, is killed and comes back: what is in memory is read
+//! all the while, and watchers get what they missed.
 
 use std::{path::Path, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Histories of a server that two kube-apiservers feed, of which one lags: a write through any of the three, then reads through the server that must be as new, in every form that promises it.
+//! Histories of a server that two kube-apiservers feed, of which one lags: a write through any of the three, then reads through the server that must be as new,
+//! in every form that promises it.
 
 mod client;
 mod costs;

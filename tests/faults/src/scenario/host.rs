@@ -1,6 +1,6 @@
-//! An aggregated API server whose host cluster falls silent, is cut off, stands still, dies, and shows a certificate of another authority: watches go on, whom the host has just allowed something may do it
-//! still, what the host would have to be asked is refused in time, and all works again afterwards. The host is this project's as well: it answers reviews as a kube-apiserver does. Watchers come as its
-//! proxy brings them.
+//! An aggregated API server whose host cluster falls silent, is cut off, stands still, dies, and shows a certificate of another authority: watches go on, whom
+//! the host has just allowed something may do it still, what the host would have to be asked is refused in time, and all works again afterwards. The host is
+//! this project's as well: it answers reviews as a kube-apiserver does. Watchers come as its proxy brings them.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     pki::{Authority, Pair},
     process::Process,
     proxy::{Gate, Proxy},
-    stage::{Stage, Verdict},
+    stage::{Stage, Verdict, namespaces},
     subject::{Wishes, listener_for_proxy, listener_signed_by, tls_args},
     validate::Expiry,
 };
@@ -164,6 +164,9 @@ impl<'a> Host<'a> {
 pub(super) async fn broken(options: &Options, dir: &Path) -> Result<Verdict> {
     let mut host = Host::start(options, dir).await?;
     let args = extending(&host).await?;
+    for namespace in namespaces() {
+        host.write("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
+    }
     let mut stage = Stage::single_with(options, dir, Wishes { resource: Resource::Records, args, ..Wishes::default() }).await?;
     let proxy = host.authority.sign("front-proxy").await?;
     let (port, authority) = (options.ports().secure(), host.authority.certificate());
@@ -289,6 +292,9 @@ async fn followed_again(stage: &Stage, host: &Host<'_>, front: &Listener) -> Res
     let (status, _) = host.plain.whole("DELETE", "/api/v1/namespaces/team-cutoff", None, ANSWER).await?;
     ensure!(status == 200, "the host deletes a namespace with {status}");
     within(FOLLOWED, "a namespace that goes takes nothing new", async || is(403, &write(front, "team-cutoff").await)).await?;
+    // As a kube-controller-manager of the host does before the namespace goes: what stays would be orphaned, and noted.
+    let administrator = front.bringing("admin", MASTERS);
+    is(200, &administrator.whole("DELETE", &Resource::Records.path(Some("team-cutoff")), None, ANSWER).await).context("its records go")?;
     within(FOLLOWED, "readiness notes nothing", async || {
         let (_, body) = stage.server.listener.get("/readyz?verbose", ANSWER).await?;
         let text = String::from_utf8_lossy(&body);

@@ -11,6 +11,7 @@ mod restore;
 mod slow;
 mod soak;
 mod store;
+mod store_asked;
 mod upgraded;
 mod upstream;
 mod whole;
@@ -51,6 +52,7 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::Load => load::load(options, dir).await,
         Scenario::Slow => slow::slow(options, dir).await,
         Scenario::Hostile => hostile::hostile(options, dir).await,
+        Scenario::StoreAsked => store_asked::asked(options, dir).await,
         Scenario::Soak => soak::soak(options, dir).await,
     }
 }

@@ -30,7 +30,8 @@ pub(super) async fn cut(options: &Options, dir: &Path, how: Gate) -> Result<Verd
     stage.verdict(Expiry::Never).await
 }
 
-/// What the server missed is compacted away: it has to start anew, and its watchers have to know. Who feeds it has forgotten it, too, having been started again.
+/// What the server missed is compacted away: it has to start anew, and its watchers have to know. Who feeds it has forgotten it, too, having been started
+/// again.
 pub(super) async fn compaction(options: &Options, dir: &Path) -> Result<Verdict> {
     let mut stage = Stage::single(options, dir).await?;
     stage.watch().await;

@@ -1,5 +1,6 @@
-//! A cluster that is upgraded to the next minor under a read replica, and rolled back: first with two API servers behind one address, as large clusters do it, then with one that is stopped before the other
-//! starts. Informers watch and writers write all the while, through the replica and past it. What the newer one adds to an object must be shown to everybody as long as no older one could have been asked.
+//! A cluster that is upgraded to the next minor under a read replica, and rolled back: first with two API servers behind one address, as large clusters do it,
+//! then with one that is stopped before the other starts. Informers watch and writers write all the while, through the replica and past it. What the newer one
+//! adds to an object must be shown to everybody as long as no older one could have been asked.
 
 mod controllers;
 mod lists;
@@ -35,7 +36,8 @@ use servers::{Release, Running, Servers};
 use stored::Stored;
 use writers::Writers;
 
-/// What is written and watched. The replica has the first in memory whatever minor is behind it; the second it hands on while one is behind it that shows them otherwise.
+/// What is written and watched. The replica has the first in memory whatever minor is behind it; the second it forwards while one is behind it that shows them
+/// otherwise.
 const RESOURCES: [Resource; 2] = [Resource::Autoscalers, Resource::StatefulSets];
 /// How long after the last older API server has gone bytes of it may still come.
 const UNDER_WAY: Duration = Duration::from_secs(2);
@@ -275,7 +277,7 @@ impl<'a> Play<'a> {
             self.notes.push(("with_newer_fields", fuller.to_string()));
             self.found.extend(stored::lost(&values, &stored.ledger, &self.alone));
             let eras = stored.ledger.eras();
-            // A watch that is handed on is at the mercy of an API server that has just started and remembers nothing.
+            // A watch that is forwarded is at the mercy of an API server that has just started and remembers nothing.
             let expiry = if resource == Resource::Autoscalers && !is_fed { Expiry::Never } else { Expiry::Anyhow };
             for informer in informers {
                 for lesser in informer.lesser() {

@@ -1,5 +1,6 @@
-//! A read replica whose API server falls silent, is cut off, stands still, dies, and comes back with a certificate of another authority: reads and watches go on, what would be handed on is answered with
-//! an error in time, and works again afterwards. The API server is this project's as well: the replica asks it nothing that another one would answer in another way here.
+//! A read replica whose API server falls silent, is cut off, stands still, dies, and comes back with a certificate of another authority: reads and watches go
+//! on, what would be forwarded is answered with an error in time, and works again afterwards. The API server is this project's as well: the replica asks it
+//! nothing that another one would answer in another way here.
 
 use std::{path::Path, time::Duration};
 
@@ -103,15 +104,15 @@ pub(super) async fn broken(options: &Options, dir: &Path) -> Result<Verdict> {
     stage.verdict(crate::validate::Expiry::Never).await
 }
 
-/// What is handed on gets an answer in time, that upstream does not answer; what it says.
+/// What is forwarded gets an answer in time, that upstream does not answer; what it says.
 async fn refused(stage: &Stage) -> Result<String> {
     let (status, body) = stage.server.listener.get("/version", ANSWER).await?;
     let text = String::from_utf8_lossy(&body).into_owned();
-    ensure!(matches!(status, 502..=504), "what is handed on is answered {status}: {text}");
+    ensure!(matches!(status, 502..=504), "what is forwarded is answered {status}: {text}");
     Ok(text)
 }
 
-/// What is handed on is refused for upstream's certificate, once upstream is there to show it.
+/// What is forwarded is refused for upstream's certificate, once upstream is there to show it.
 async fn not_believed(stage: &Stage) -> Result<()> {
     let began = Instant::now();
     loop {
@@ -124,9 +125,9 @@ async fn not_believed(stage: &Stage) -> Result<()> {
     }
 }
 
-/// What is handed on is answered by upstream again.
+/// What is forwarded is answered by upstream again.
 async fn healed(stage: &Stage) -> Result<()> {
-    answered(&stage.server.listener, "/version").await.context("nothing is handed on")
+    answered(&stage.server.listener, "/version").await.context("nothing is forwarded")
 }
 
 /// Waits until a path is answered 200.

@@ -9,7 +9,7 @@ use super::*;
 
 /// Streams that follow the overview at once.
 const VIEWERS: usize = 100;
-/// Of one user: seven of the eight parts of `VIEWERS_MAX` in `apiserver/inside/stream`.
+/// Of one user: seven of the eight parts of `VIEWERS_MAX` in `apiserver/inside/shown`.
 const VIEWERS_MAX: usize = 112;
 /// Lines that each reads.
 const LINES: usize = 4;

@@ -1,4 +1,5 @@
-//! Texts of others that are not as one wishes: markup, marks that turn the direction, very long ones. They are told as they are, cut where they are long, and nothing breaks.
+//! Texts of others that are not as one wishes: markup, marks that turn the direction, very long ones. They are told as they are, cut where they are long, and
+//! nothing breaks.
 
 use super::*;
 

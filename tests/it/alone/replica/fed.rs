@@ -21,11 +21,11 @@ async fn only_who_may_read_has_it_loaded() -> Outcome {
     sleep(Duration::from_secs(2)).await;
     let loads = async || metric(&admin, "apiserver_watch_cache_initializations_total", "\"limitranges\"").await;
     assert_eq!(loads().await?, 0.0, "it was not loaded for jane");
-    let handed = handed_on(&admin, "loading").await?;
+    let handed = forwarded(&admin, "loading").await?;
     asked(&admin, ("GET", &format!("{LIMITS}?resourceVersion=0")), None, 200).await?;
-    assert_eq!((loads().await?, handed_on(&admin, "loading").await?), (1.0, handed), "a list waits until it is loaded");
+    assert_eq!((loads().await?, forwarded(&admin, "loading").await?), (1.0, handed), "a list waits until it is loaded");
     // A watch may be the first to ask.
     admin.watch("/api/v1/namespaces/default/resourcequotas?watch=1&resourceVersion=0").await?.map_err(|answer| format!("{answer:?}"))?;
-    assert_eq!(handed_on(&admin, "loading").await?, handed, "it waits until it is loaded");
+    assert_eq!(forwarded(&admin, "loading").await?, handed, "it waits until it is loaded");
     Ok(())
 }

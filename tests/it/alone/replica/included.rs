@@ -14,7 +14,7 @@ async fn other_namespaces_are_read_upstream() -> Outcome {
         let made = asked(&ours, ("POST", &maps), Some(&json!({"metadata": {"name": "a"}})), 201).await?;
         versions.push(made["metadata"]["resourceVersion"].as_str().ok_or("no version")?.to_owned());
     }
-    let before = handed_on(&ours, "not_served").await?;
+    let before = forwarded(&ours, "not_served").await?;
     let mut elsewhere = 0;
     for (target, is_ours) in [
         ("/api/v1/namespaces/team/configmaps", true),
@@ -40,7 +40,7 @@ async fn other_namespaces_are_read_upstream() -> Outcome {
         let (answer, expected) = (items(seen(&ours, request, &[], "").await?), items(seen(&theirs, request, &[], "").await?));
         assert_eq!(answer, expected, "{target}");
         elsewhere += u64::from(!is_ours);
-        assert_eq!(handed_on(&ours, "not_served").await?, before + elsewhere, "{target}");
+        assert_eq!(forwarded(&ours, "not_served").await?, before + elsewhere, "{target}");
     }
     // Watches of both.
     for (namespace, version) in ["team", "other"].iter().zip(versions) {

@@ -85,7 +85,7 @@ async fn an_override_has_revisions_of_its_own() -> Outcome {
     }
     let ours = cluster.site.client(at);
     for reason in ["incomplete", "not_served", "loading"] {
-        assert_eq!(handed_on(&ours, reason).await?, 0, "{reason}");
+        assert_eq!(forwarded(&ours, reason).await?, 0, "{reason}");
     }
     assert_eq!(ours.fetch("/readyz/upstream-resources").await?.status, 200);
     Ok(())
@@ -100,13 +100,13 @@ async fn what_is_in_an_etcd_that_nobody_named_is_read_upstream() -> Outcome {
     let ours = cluster.site.client(at);
     // From the first answer on.
     for target in [EVENTS, "/api/v1/events", "/apis/events.k8s.io/v1/events", &format!("{EVENTS}/e")] {
-        assert_eq!(asked(&ours, ("GET", target), None, 200).await?, asked(&theirs, ("GET", target), None, 200).await?, "{target}");
+        assert_eq!(read(&ours, target).await?, read(&theirs, target).await?, "{target}");
     }
     let mut watch = ours.watch(&format!("{EVENTS}?watch=1")).await?.map_err(|answer| format!("{answer:?}"))?;
     let seen = timeout(SOON, watch.next()).await??.ok_or("the watch has ended")?;
     assert_eq!(serde_json::from_slice::<Value>(&seen.line)?["object"], made);
-    assert_eq!(handed_on(&ours, "incomplete").await?, 5);
-    told(&ours, "/readyz/upstream-resources", &["events: handed on", "another etcd"]).await?;
+    assert_eq!(forwarded(&ours, "incomplete").await?, 5);
+    told(&ours, "/readyz/upstream-resources", &["events: forwarded", "another etcd"]).await?;
     let verbose = String::from_utf8(ours.fetch("/readyz?verbose").await?.body.to_vec())?;
     assert!(
         verbose.contains("[-]upstream-resources failed, the others stand without it") && verbose.contains("[+]upstream-etcd ok"),
@@ -117,7 +117,7 @@ async fn what_is_in_an_etcd_that_nobody_named_is_read_upstream() -> Outcome {
     assert!(metrics.contains(r#"watchcache_incomplete{group="",resource="pods"} 0"#) && metrics.contains("watchcache_etcd_proven 1"));
     // All else is in memory.
     asked(&ours, ("GET", MAPS), None, 200).await?;
-    assert_eq!(handed_on(&ours, "incomplete").await?, 5);
+    assert_eq!(forwarded(&ours, "incomplete").await?, 5);
     Ok(())
 }
 
@@ -139,13 +139,9 @@ async fn another_etcd_answers_nothing() -> Outcome {
         assert_eq!(ours.fetch("/readyz").await?.status, 500, "{name}");
         assert_eq!(running.ended(), None);
         for target in [MAPS, "/api/v1/namespaces/default/configmaps/a", "/api/v1/namespaces", "/apis/apps/v1/deployments"] {
-            assert_eq!(
-                asked(&ours, ("GET", target), None, 200).await?,
-                asked(&theirs, ("GET", target), None, 200).await?,
-                "{name} {target}"
-            );
+            assert_eq!(read(&ours, target).await?, read(&theirs, target).await?, "{name} {target}");
         }
-        assert_eq!(handed_on(&ours, "incomplete").await?, 4, "{name}");
+        assert_eq!(forwarded(&ours, "incomplete").await?, 4, "{name}");
     }
     Ok(())
 }
@@ -167,7 +163,7 @@ async fn a_resource_that_moves_is_followed_upstream() -> Outcome {
     let flags = ["--requestheader-client-ca-file=ca.crt", "--insecure-port=0", &overrides];
     let upstream = cluster.site.start("upstream-again", serve(&cluster.site, cluster.etcd, cluster.upstream_at, &flags))?;
     upstream.ready(&theirs).await.map_err(|error| error.to_string())?;
-    told(&ours, "/readyz/upstream-resources", &["events: handed on"]).await?;
+    told(&ours, "/readyz/upstream-resources", &["events: forwarded"]).await?;
     while let Some(seen) = timeout(SOON, watch.next()).await?? {
         assert!(!String::from_utf8_lossy(&seen.line).contains("ERROR"), "the watch ends cleanly: {seen:?}");
     }

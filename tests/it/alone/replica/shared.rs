@@ -10,7 +10,8 @@ use std::{
 
 use super::*;
 
-/// Forty watches of one replica; another one of its group has none. The watches that end do so cleanly, on a connection that ends with them, and their clients miss nothing.
+/// Forty watches of one replica; another one of its group has none. The watches that end do so cleanly, on a connection that ends with them, and their clients
+/// miss nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_share_out_their_watches() -> Outcome {
     const WATCHES: usize = 40;

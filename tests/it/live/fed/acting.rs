@@ -1,4 +1,4 @@
-//! What is handed on goes as the client by impersonation (`--upstream-impersonate`), so that a client may come with a certificate that upstream never sees.
+//! What is forwarded goes as the client by impersonation (`--upstream-impersonate`), so that a client may come with a certificate that upstream never sees.
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn who(client: &Client) -> Result<Value, Box<dyn std::error::Error>> {
 
 #[tokio::test]
 #[ignore = "needs etcd and kube-apiserver: WATCHCACHE_TEST_PEERS"]
-async fn clients_are_handed_on_by_impersonation() -> Outcome {
+async fn clients_are_forwarded_by_impersonation() -> Outcome {
     let authorities = |site: &super::Site| format!("--client-ca-file={}", site.path().join("ca.crt").display());
     let fed = Fed::start(|site| vec!["--upstream-impersonate".to_owned(), authorities(site)]).await?;
     let (site, theirs) = (&fed.site, fed.site.client(fed.theirs_at));

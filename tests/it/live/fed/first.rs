@@ -72,8 +72,8 @@ async fn all_who_come_first_are_answered() -> Outcome {
 
     let metrics = ours.fetch("/metrics").await?;
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
-    let handed_on = |reason: &str| metrics.contains(&format!("watchcache_handed_on_requests_total{{code=\"200\",reason=\"{reason}\"}}"));
-    assert!(!handed_on("loading"), "each waits for what is being loaded");
-    assert!(handed_on("forgotten"), "the watch is upstream's until its client comes again");
+    let forwarded = |reason: &str| metrics.contains(&format!("watchcache_forwarded_requests_total{{code=\"200\",reason=\"{reason}\"}}"));
+    assert!(!forwarded("loading"), "each waits for what is being loaded");
+    assert!(forwarded("forgotten"), "the watch is upstream's until its client comes again");
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A definition that is deleted and made anew with another scope while its resource is followed: what is shown afterwards is the new resource's, and nothing else.
+//! A definition that is deleted and made anew with another scope while its resource is followed: what is shown afterwards is the new resource's, and nothing
+//! else.
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};

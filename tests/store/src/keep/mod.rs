@@ -1,4 +1,5 @@
-//! `keep`: a store is saved, restored and defragmented under writers, by its own commands and by etcd's clients; what is restored is compared with what was acknowledged.
+//! `keep`: a store is saved, restored and defragmented under writers, by its own commands and by etcd's clients; what is restored is compared with what was
+//! acknowledged.
 
 mod kills;
 mod load;

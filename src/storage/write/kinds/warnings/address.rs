@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use go::quote::quoted;
 
 /// What is unusual about an address.
-pub(super) fn of_address(path: &str, text: &str) -> Option<String> {
+pub(in crate::write::kinds) fn of_address(path: &str, text: &str) -> Option<String> {
     let address = sloppy(text)?;
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V6(strict)) if strict.to_ipv4_mapped().is_none() => {
@@ -19,7 +19,7 @@ pub(super) fn of_address(path: &str, text: &str) -> Option<String> {
 }
 
 /// What is unusual about a range.
-pub(super) fn of_range(path: &str, text: &str) -> Vec<String> {
+pub(in crate::write::kinds) fn of_range(path: &str, text: &str) -> Vec<String> {
     let Some((address, length, bits)) = range(text) else { return Vec::new() };
     let masked = masked(address, length, bits);
     let (normal, sent) = (format!("{}/{length}", shown(masked)), quoted(text));

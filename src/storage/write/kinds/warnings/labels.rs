@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{items, tree};
+use super::items;
+use crate::write::tree;
 use model::legal;
 
 const RENAMED: [(&str, &str); 8] = [
@@ -17,12 +18,12 @@ const RENAMED: [(&str, &str); 8] = [
 ];
 
 /// What became of a label, if it has another name.
-pub(super) fn renamed(label: &str) -> Option<&'static str> {
+pub(in crate::write::kinds) fn renamed(label: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| *old == label).map(|(_, why)| *why)
 }
 
 /// Labels in the expressions of a selector of nodes; with `values`, those that can be no label's value too.
-pub(super) fn of_expressions(path: &str, selector: &Value, values: bool, warnings: &mut Vec<String>) {
+pub(in crate::write::kinds) fn of_expressions(path: &str, selector: &Value, values: bool, warnings: &mut Vec<String>) {
     for (i, expression) in items(selector, &["matchExpressions"]).enumerate() {
         let key = tree::text(expression, &["key"]);
         if let Some(why) = renamed(key) {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{items, tree};
+use super::items;
+use crate::write::tree;
 use go::quote::quoted;
 
 /// A file and where it comes from.

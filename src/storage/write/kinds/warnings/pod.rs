@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-use super::{VOLUMES, address, annotation, annotations, below, items, labels, members, paths, tree};
+use super::{VOLUMES, address, annotation, annotations, below, items, labels, members, paths};
+use crate::write::tree;
 use go::{quantity, quote::quoted};
 
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -18,7 +19,7 @@ const APP_ARMOR_OF: &str = "container.apparmor.security.beta.kubernetes.io/";
 const NULL_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
 /// The warnings about a Pod (`path` is empty) or a template there.
-pub(super) fn of(path: &str, pod: &Value, warnings: &mut Vec<String>) {
+pub(in crate::write::kinds) fn of(path: &str, pod: &Value, warnings: &mut Vec<String>) {
     let (spec, at) = (&pod["spec"], below(path, "spec"));
     for label in members(spec, &["nodeSelector"]).keys() {
         warnings.extend(labels::renamed(label).map(|why| format!("{at}.nodeSelector[{label}]: {why}")));
@@ -78,7 +79,7 @@ pub(super) fn of(path: &str, pod: &Value, warnings: &mut Vec<String>) {
 }
 
 /// Fractions of bytes in the spec of a claim.
-pub(super) fn claim_spec(path: &str, spec: &Value, warnings: &mut Vec<String>) {
+pub(in crate::write::kinds) fn claim_spec(path: &str, spec: &Value, warnings: &mut Vec<String>) {
     for list in ["requests", "limits"] {
         fractions(&format!("{path}.resources.{list}"), &spec["resources"][list], &["storage"], warnings);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::{Part, warned as of};
 
 fn told(id: &str, object: Value) -> Vec<String> {
     of(id, Part::Main, None, &object)

@@ -1,4 +1,5 @@
-//! kube-controller-manager, whose clients all speak to the replica: a Deployment that is scaled must come to have as many Pods, whatever minor is behind the replica.
+//! kube-controller-manager, whose clients all speak to the replica: a Deployment that is scaled must come to have as many Pods, whatever minor is behind the
+//! replica.
 
 use std::{
     path::Path,
